@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from keqa.optimize.compile import compile_program as compile
     from keqa.optimize.scoring import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-    from keqa.programs.calls.progress import (
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.prediction import (
         Answered,
         PassagesKept,
         Progress,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         Rewritten,
         Searching,
     )
-    from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord, Unanswered
     from keqa.programs.saving.folder import load, save
     from keqa.retrievers import (
@@ -118,7 +118,7 @@ _HOMES = {
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",
-        "keqa.programs.calls.progress": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
+        "keqa.programs.prediction": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
         "Rewritten Searching",
         "keqa.programs.saving.folder": "load save",
         "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "

@@ -12,21 +12,16 @@ from types import FrameType
 
 from keqa.errors import KeqaError, StageError
 
-MISUSED = 2
-"""Exit code of everything that the user can put right: bad input, a missing package, key or index."""
+# What the user can put right: bad input, a missing package, key or index; Ctrl-C (SIGINT); SIGTERM.
+MISUSED, INTERRUPTED, TERMINATED = 2, 130, 143
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C (SIGINT)."""
-
-TERMINATED = 143
-"""Exit code after SIGTERM, as of a system that shuts down or a queue that ends a job."""
-
+# What a disk or a bound on files says that the user can put right, whatever was being written.
 _OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE)
-"""What a disk or a bound on files says that the user can put right, whatever was being written."""
 
+_QUESTIONS_KEPT = "questions that ended are kept; the same command resumes and asks the others"
 _KEPT = {
-    "evaluate": "questions that ended are kept; the same command resumes and asks the others",
-    "compare": "questions that ended are kept; the same command resumes and asks the others",
+    "evaluate": _QUESTIONS_KEPT,
+    "compare": _QUESTIONS_KEPT,
     "reproduce": "with --out, questions that ended are kept, and the same command resumes and asks the others",
     "compile": "finished work is kept; the same command resumes",
     "documents": "documents that were made are kept; the same command resumes",
@@ -36,16 +31,11 @@ _KEPT = {
     "one or one of Elasticsearch",
     "serve": "questions in work got the time of --grace to end",
 }
-_NOTHING_KEPT = "nothing was kept"
 _WAITING = ("evaluate", "compare", "reproduce", "compile", "documents")
 
 
 def main() -> None:
-    """Run the command line as this process; an error meant for the user is one message on stderr, not a traceback.
-
-    Ctrl-C and SIGTERM end it in an orderly way: what was finished is kept, one line says so and how to resume. A
-    second one does not wait for what is in work.
-    """
+    """Run the command line as this process; an error meant for the user is one message on stderr, not a traceback."""
     stops = _Stops()
     try:
         from keqa.storage.redaction import guard_streams
@@ -79,7 +69,7 @@ def _run() -> None:
         if error.errno not in _OF_THE_SYSTEM:
             raise
         place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        complain(KeqaError(f"{place}{error.strerror}; {_KEPT.get(_command(), _NOTHING_KEPT)}"))
+        complain(KeqaError(f"{place}{error.strerror}; {_kept()}"))
         # What waits to be written would fail again.
         _leave(MISUSED)
 
@@ -103,7 +93,7 @@ class _Stops:
         """Say what was kept, and return the exit code."""
         code = self._code or INTERRUPTED
         how = "ended by SIGTERM" if code == TERMINATED else "interrupted"
-        _say(f"{how}: {_KEPT.get(_command(), _NOTHING_KEPT)}")
+        _say(f"{how}: {_kept()}")
         return code
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
@@ -121,6 +111,10 @@ class _Stops:
 
 def _command() -> str:
     return next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+
+
+def _kept() -> str:
+    return _KEPT.get(_command(), "nothing was kept")
 
 
 def _say(message: str) -> None:

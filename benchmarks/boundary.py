@@ -1,16 +1,14 @@
 """What a boundary model gains: how it ranks memory, and a program that it decides for beside one that votes.
 
-    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--threshold 0.5] [--fresh 1] [--gates] [--model FILE]
-                                  [--folder FOLDER]
+    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--threshold 0.5] [--fresh 1] [--folder FOLDER]
 
 PROGRAM is the folder of a compiled KEQA whose gate has a boundary model, by default the one that ships. Ten draws are
 collected to the gold quizzes of test questions of the testbed, by which the model is checked, and the vote of five
 draws. Then three programs are asked the same test questions, beyond 200 of them those that the same generator draws:
 the program as it is (compiled); itself with KEQA's vote at 4/5, each passage judged by itself and one quiz not
 summarized (before); and itself without examination, which searches for every quiz (w/o QKE). --fresh SEED asks them all
-as many further questions about the same world, of another seed. --threshold adds the boundary model at other
-thresholds, --model another boundary model's file, --gates the gates that they are compared with, for the tables of
-`keqa compare FOLDER`. These four may be given more than once but for --gates. With --folder the same command resumes.
+as many further questions about the same world, of another seed. --threshold adds the boundary model at another
+threshold; both may be given more than once. With --folder the same command resumes.
 """
 
 import json
@@ -44,7 +42,6 @@ BEFORE = {
 }
 """The settings of the program as it was before there were boundary models."""
 
-GATES = ("votes", "certainty", "probability", "always", "never", "oracle")
 TRIES = 10
 
 
@@ -53,8 +50,6 @@ def main() -> None:
     parser.add_argument("program", nargs="?", default="testbed", help="folder of a compiled program")
     parser.add_argument("--questions", type=int, default=400, help="test questions to check on and to ask")
     parser.add_argument("--threshold", action="append", default=[], help="another threshold of the gate")
-    parser.add_argument("--model", action="append", default=[], help="another boundary model's file")
-    parser.add_argument("--gates", action="store_true", help="ask with the gates that it is compared with, too")
     parser.add_argument("--fresh", type=int, action="append", default=[], help="seed of further questions")
     parser.add_argument("--folder", type=Path, help="where finished work is kept")
     given = parser.parse_args()
@@ -73,8 +68,6 @@ def main() -> None:
         specs = [Spec(METHODS["keqa"], {}, "compiled"), Spec(METHODS["keqa"], BEFORE, "before")]
         specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
         specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
-        specs += [parse_spec(f"gate-boundary:model={one}") for one in given.model]
-        specs += [parse_spec(f"gate-{name}") for name in GATES if given.gates]
         parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(given.program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
         ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keqa.metrics.significance import Interval
     from keqa.retrievers import Hit
 
+Made = TypeVar("Made")
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / ".." / "shared" / "data"
 """The benchmarks' files, where they are beside this repository."""
@@ -31,7 +32,6 @@ if str(ROOT / "tests") not in sys.path:
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser that describes a program by its own text."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
@@ -63,6 +63,13 @@ def _cell(value: Any, digits: int) -> str:
 def interval(found: Interval, form: str = ".3f") -> str:
     mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
     return f"{mean} [{low}, {high}]"
+
+
+def timed(work: Callable[[], Made]) -> tuple[float, Made]:
+    """The seconds that work took, and what it returned."""
+    started = time.perf_counter()
+    made = work()
+    return time.perf_counter() - started, made
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> Path:
@@ -114,7 +121,6 @@ class Beside:
         self._process.join(20)
 
     def ask(self, name: str, **arguments: Any) -> Any:
-        """An attribute, or what a method returns."""
         self._pipe.send((name, arguments))
         return self._pipe.recv()
 
@@ -157,9 +163,7 @@ class Finds:
         self._hits = [Hit(Passage(f"p{place}", title, text), 1 - place / 10) for place, text in enumerate(texts)]
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """The same for every query."""
         return self._hits[:k]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """The same for every query."""
         return [self.search(query, k) for query in queries]

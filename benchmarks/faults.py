@@ -180,7 +180,6 @@ class Campaign:
         self.requests: Counter[str] = Counter()
 
     def ask(self, method: str) -> None:
-        """Ask a method in every stage, and check."""
         sound, faulty = (self.folder / name / f"{method}.jsonl" for name in ("sound", "faulty"))
         done, before = [], faulty.with_suffix(".before")
         for stage, path in zip(STAGES, (sound, faulty, faulty), strict=True):

@@ -66,11 +66,9 @@ class Replies:
         self.shapes = (*[self.sections] * 3, self.quoting, self.careless, self.cut, self.mutated, self.anything)
 
     def __call__(self, signature: type[dspy.Signature]) -> str:
-        """A reply to a signature."""
         return self.random.choice(self.shapes)(signature)
 
     def anything(self, signature: type[dspy.Signature]) -> str:
-        """Garbage."""
         return self.garbage()
 
     def sections(self, signature: type[dspy.Signature]) -> str:
@@ -109,7 +107,6 @@ class Replies:
         return "".join(text)
 
     def garbage(self) -> str:
-        """Anything."""
         if self.random.random() < 0.1:
             # The length of runs varies, for it is the length that may cost too much.
             unit = "".join(self.random.choices(_RUNS, k=self.random.randint(1, 2)))
@@ -121,7 +118,6 @@ class Replies:
         return "".join(self.random.choices(_ATOMS, k=self.random.randint(0, 30)))
 
     def gap(self) -> str:
-        """What stands between two parts."""
         return self.random.choice(["\n", "\n", "\n\n", " ", "", "\r\n", "\u2028", "\n  "])
 
     def value(self, signature: type[dspy.Signature], name: str) -> str:
@@ -158,7 +154,6 @@ class Engine:
         return self
 
     def complete(self, request: Request) -> Response:
-        """A reply to the signature that was asked."""
         self.heard()
         objective = str(request.system).split("your objective is:")[-1]
         text = self.replies(_BY_OBJECTIVE[" ".join(objective.split())])
@@ -173,7 +168,6 @@ class Engine:
         return response
 
     def heard(self) -> None:
-        """The last reply was dealt with."""
         if self.since:
             self.slowest = max(self.slowest, time.process_time() - self.since)
         self.since = 0.0
@@ -192,7 +186,6 @@ class Tally:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was."""
         return not self.broken and self.slowest < SLOWEST
 
 

@@ -106,7 +106,6 @@ class Asking(Killed):
         self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
 
     def measure(self) -> None:
-        """Run it twice, and count the second time."""
         # The first process takes longer than all others, which find everything imported.
         self.ended(self._begun(self.killed))
         self.server.plan()
@@ -124,7 +123,6 @@ class Asking(Killed):
         return start([*self.arguments, "--out", out])
 
     def round(self, count: int) -> None:
-        """Kill it and start it again until it ends."""
         self.server.plan()
         in_flight, process = 0, None
         while True:
@@ -211,7 +209,6 @@ class Changing(Killed):
         self.requests = int(self.counted.read_text())
 
     def round(self, count: int) -> None:
-        """Kill it once, and start it again."""
         # Where this process has opened it, the engine may still watch it.
         shutil.rmtree(self.index.rename(self.folder / f"after{self.kills}"), ignore_errors=True)
         shutil.copytree(self.before, self.index)

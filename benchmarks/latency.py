@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import threading
-import time
 from statistics import median
 from typing import Any
 
 import common
 import dspy
-from common import Beside, Finds, show
-from servers.openai_server import OpenAIServer, markers
+from common import Beside, Finds, show, timed
+from servers.openai_server import OpenAIServer, inputs_of, markers
 
 from keqa.lms import build_lm
 from keqa.lms.adapter import adapter
@@ -40,8 +38,6 @@ def lakes(count: int) -> Finds:
 
 
 class Replies:
-    """What the server says."""
-
     def __init__(self, quizzes: int) -> None:
         self.quizzes = [f"How deep is lake {i}?" for i in range(quizzes)]
         self.known = set(self.quizzes[: quizzes // 2])
@@ -52,7 +48,7 @@ class Replies:
         """A reply of each kind, recognised by the instructions."""
         system, prompt = messages[0]["content"], messages[-1]["content"]
         if "Answer the quiz from memory" in system:
-            if re.search(r"\[\[ ## quiz ## \]\]\n(.*)", prompt)[1].strip() in self.known:
+            if inputs_of(prompt)["quiz"] in self.known:
                 return [markers(answer="100 metres")] * n
             with self._lock:
                 return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
@@ -123,17 +119,14 @@ def main() -> int:
         times = []
         for _ in range(REPEAT):
             server.calls.clear()
-            started = time.perf_counter()
-            record = program(question=QUESTION).record
-            times.append(time.perf_counter() - started)
+            seconds, said = timed(lambda: program(question=QUESTION))
+            times.append(seconds)
         ours = len(server.calls)
         server.calls.clear()
-        started = time.perf_counter()
         with dspy.context(adapter=adapter()):
-            verdicts, requests = plain(program, retriever, QUESTION)
-        sequential = time.perf_counter() - started
+            sequential, (verdicts, requests) = timed(lambda: plain(program, retriever, QUESTION))
         assert requests == len(server.calls)
-    assert [quiz.known for quiz in record.quizzes] == verdicts, "the verdicts differ"
+    assert [quiz.known for quiz in said.record.quizzes] == verdicts, "the verdicts differ"
     wall, path = median(times), _AFTER_ONE_ANOTHER * latency
     figures = {
         "wall time, s": wall,

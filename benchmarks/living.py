@@ -23,7 +23,6 @@ import json
 import multiprocessing
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -40,7 +39,7 @@ from typing import Any, ClassVar
 
 import common
 import numpy as np
-from common import remove_indexes, write_lines
+from common import alone, remove_indexes, timed, write_lines
 
 from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
@@ -95,8 +94,6 @@ def _without_weights() -> None:
 
 
 class World:
-    """The files."""
-
     def __init__(self, folder: Path, passages: int) -> None:
         records, self.documents = folder / "records.jsonl", folder / "documents"
         self.sources = [str(records), str(self.documents)]
@@ -113,7 +110,6 @@ class World:
         return " ".join(f"w{word}" for word in drawn)
 
     def write(self, number: int) -> Path:
-        """Rewrite a document, and give its path."""
         path = self.documents / f"d{number}.txt"
         path.write_text(self._text())
         return path
@@ -134,7 +130,8 @@ def build(engine: str, folder: Path, name: str, world: World, url: str | None) -
     if engine == "dense":
         build_dense(corpus, folder / name, model=MODEL, **given)
         return f"{folder / name}@{MODEL}"
-    from keqa.retrievers.elasticsearch import index_address, load_index
+    from keqa.retrievers.elasticsearch.client import index_address
+    from keqa.retrievers.elasticsearch.writing import load_index
 
     address = index_address(str(url), f"keqa-living-{os.getpid()}-{name}")
     load_index(corpus, address, **given)
@@ -165,12 +162,6 @@ def _ordered(hits: list[tuple[Passage, float]]) -> list[str]:
     return [one for _, one in sorted(above)]
 
 
-def timed(work: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> Iterator[tuple[str, Any]]:
     for number in range(repeat):
         yield "change one", change("add", world.write(7))
@@ -188,30 +179,26 @@ def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> It
 def in_a_process(engine: str, address: str, url: str | None, kind: str, path: Path) -> dict[str, float]:
     """Make a change by a process of its own, and give the seconds that each part of it took."""
     before = _cluster_seconds(url)
-    command = [sys.executable, __file__, "--one", kind, engine, address, str(path), str(time.time())]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(ended.stderr)
-    spent = json.loads(ended.stdout)
+    spent = alone(one, kind, engine, address, str(path), time.time())
+    del spent["cpu_s"], spent["peak_mb"]
     return spent | ({"cluster's CPU": _cluster_seconds(url) - before} if url else {})
 
 
-def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
+def one(kind: str, engine: str, address: str, path: str, started: float) -> dict[str, float]:
     if engine == "dense":
         _without_weights()
     for module in ("keqa.cli.index", *LOADED[engine]):
         import_module(module)
-    ready = {"start": time.time() - float(started), "start's CPU": time.process_time()}
-    seconds = timed(lambda: CHANGES[kind](address, path))
+    ready = {"start": time.time() - started, "start's CPU": time.process_time()}
+    seconds, _ = timed(lambda: CHANGES[kind](address, path))
     cpu = time.process_time() - ready["start's CPU"]
-    print(json.dumps({**ready, "change": seconds, "change's CPU": cpu}))
+    return {**ready, "change": seconds, "change's CPU": cpu}
 
 
 def _cluster_seconds(url: str | None) -> float:
     if url is None:
         return 0.0
-    from keqa.retrievers.elasticsearch import index_address
-    from keqa.retrievers.elasticsearch.client import connect, parse_address
+    from keqa.retrievers.elasticsearch.client import connect, index_address, parse_address
 
     time.sleep(_COUNTED)
     with connect(parse_address(index_address(url, "any"))) as client:
@@ -243,7 +230,7 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
 
     # One that is let be says how long a process takes, with what it loads.
     world.write(99)
-    seconds = timed(begun().join)
+    seconds, _ = timed(begun().join)
     for number in range(count):
         path = world.documents / f"d{100 + number}.txt"
         old, before = path.read_text(), len(found(open_index(address), questions))
@@ -264,9 +251,7 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
 def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     world = World(folder / f"files-{engine}", given.passages)
     questions, result = world.questions(), {"engine": engine, "passages": given.passages}
-    started = time.perf_counter()
-    address = build(engine, folder, f"index-{engine}", world, given.url)
-    result["build"] = time.perf_counter() - started
+    result["build"], address = timed(lambda: build(engine, folder, f"index-{engine}", world, given.url))
     opened = open_index(address)
     before = [[passage for passage, _ in hits] for hits in found(opened, questions)]
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
@@ -297,12 +282,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--url", help="of a cluster, for elasticsearch")
-    # How this starts itself, for one change: its kind, the engine, the address, the path, and when it was started.
-    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        one(*given.one)
-        return
     if "elasticsearch" in given.engines and not given.url:
         parser.error("--engines elasticsearch needs --url")
     _without_weights()

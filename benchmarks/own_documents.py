@@ -2,7 +2,7 @@
 
     python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
 
-Makes the folder of a company that does not exist (`company.py`: 26 files in nine formats and three languages),
+Makes the folder of a company that does not exist (`company/`: 26 files in nine formats and three languages),
 indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
 by rules answer behind a real server: they read well, refuse in many wordings, and guess.
 Finished questions are kept in the work folder, and a later start resumes.
@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import common
-from common import recorded, settings, show
+import yaml
+from common import ROOT, recorded, settings, show
 from company import QUESTIONS, Asked, make
-from servers.openai_server import OpenAIServer, markers
+from servers.openai_server import OpenAIServer, inputs_of, markers
 
 import keqa
 from keqa.metrics.accuracy import contains_answer
@@ -48,63 +49,9 @@ _MAX_TOKENS = 64
 # time. Where a prompt names a word for not knowing, or for passages that contradict each other, it keeps to that three
 # times of four. As a judge it errs once in eight. All of it depends on the prompt and the model's name alone, so that
 # two versions of a program meet the same models.
-REFUSALS: Final = {
-    "en": (
-        "I don't know.",
-        "Unknown",
-        "Not specified in the context",
-        "I'm sorry, but I don't have access to internal company data.",
-        "The passages do not mention it.",
-        "There is no information about this.",
-        "I cannot determine that.",
-        "N/A",
-    ),
-    "de": ("Das weiß ich nicht.", "Unbekannt", "Dazu liegen mir keine Informationen vor.", "Keine Angabe."),
-    "zh": ("我不知道。", "文中没有提到。", "无法确定。"),
-}
-_GUESSES: Final = {
-    r"who|wer|leader": ("William Hague", "Anna Schmidt", "John Miller", "Peter Weber", "Li Wei"),
-    r"^when|^wann": ("12 June 2023", "in 2019", "31 December 2020", "1 May 2024", "in 1987"),
-    r"how|wie viele|was kostet|salary|price|extension|phone|多少|哪个": ("25", "4500", "12", "90,000 euros", "7"),
-    r"": ("Berlin", "London", "the head office", "Hamburg", "the manual"),
-}
-_READING: Final = {
-    r"core hours": r"core hours are from (.+?)\.",
-    r"probation": r"probation period lasts (.+?)\.",
-    r"reception in Bremen": r"reception in Bremen is open from (.+?)\.",
-    r"assembly point": r"assembly point in Leipzig is (.+?)\.",
-    r"characters": r"at least (\d+) characters",
-    r"address is the VPN": r"VPN is reached at (\S+?)\.?(?:\s|$)",
-    r"bicycles": r"bicycles stand (.+?)\.",
-    r"revenue": r"revenue of the year was (.+?)\.",
-    r"chairs the board": r"chaired by (.+?)\.",
-    r"carried out the safety": r"carried out by the firm (.+?)\.",
-    r"test runs of (Orion|Atlas)": r"test runs of {0} are in (\w+)",
-    r"batteries": r"batteries come from (\w+)",
-    r"first train": r"first train is delivered in (.+?)\.",
-    r"seats has unit (MR \d+)": r"{0}; Built: \d+; Seats: (\d+)",
-    r"control room in Leipzig": r"Control room; Phone: (42\d+)",
-    r"replaced on unit (MR \d+)": r"[Tt]he (\w+) of unit {0} w",
-    r"first depot": r"burnt down in (\d+)",
-    r"hotel limit": r"hotel limit is (.+? euros)",
-    r"allowance for meals": r"allowance for meals is (.+? euros)",
-    r"receipts": r"within (\d+ days)",
-    r"Urlaubstage": r"haben (\d+) Urlaubstage",
-    r"Resturlaub": r"verfällt am (\d+\. \w+)",
-    r"Mittagessen": r"Mittagessen kostet (.+? Euro)",
-    r"Ersthelferin in Bremen": r"Ersthelferin in Bremen ist (.+?)\.",
-    r"主任": r"主任是(.+?)。",
-    r"火灾": r"内线电话\s*(\d+)",
-    r"leads project (\w+)": r"Project {0} is led by (.+?)\.",
-    r"extension of (.+?)\?": r"name: {0};.*?extension: (\d+)",
-    r"site does (.+?) work": r"name: {0};.*?site: (\w+)",
-    r"car park": r"car park in Bremen has (\d+) spaces",
-    r"VPN session end": r"session ends after (\d+ hours)",
-}
-"""What a quiz asks for, and what of a passage answers it, with the names of the quiz."""
+_RULES: Final = yaml.safe_load((ROOT / "benchmarks" / "company" / "reader.yaml").read_text("utf-8"))
 
 _DATE = re.compile(r"\b(?:19|20)\d\d-\d\d(?:-\d\d)?\b")
-_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with|\Z)", re.DOTALL)
 _SAYING_SO = re.compile(r"\b(?:UNKNOWN|NOT FOUND|NOT STATED|NOT IN THE DOCUMENTS)\b")
 _BROKEN = {asked.question: asked.quizzes for asked in QUESTIONS if asked.quizzes}
 
@@ -119,7 +66,7 @@ class _Told(NamedTuple):
 def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
     """What the model says to a request; for `OpenAIServer`."""
     system, last = str(messages[0]["content"]), str(messages[-1]["content"])
-    given = {name: value.strip() for name, value in _FIELD.findall(last)}
+    given = inputs_of(last)
     described = system.partition("Your output fields are:")[2].partition("All interactions")[0]
     outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
     found = _SAYING_SO.search(system)
@@ -177,8 +124,8 @@ def _answer(passages: Sequence[str], quiz: str, seed: str, told: _Told) -> str:
     language = "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else language
     model = seed.partition("|")[0]
     if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
-        return told.word if told.word and _drawn(f"obeys|{seed}", 4) else _of(REFUSALS[language], seed)
-    guesses = next(pool for asked, pool in _GUESSES.items() if re.search(asked, quiz, re.IGNORECASE))
+        return told.word if told.word and _drawn(f"obeys|{seed}", 4) else _of(_RULES["refusals"][language], seed)
+    guesses = next(pool for asked, pool in _RULES["guesses"].items() if re.search(asked, quiz, re.IGNORECASE))
     return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
 
 
@@ -186,7 +133,7 @@ def _read(passage: str, quiz: str) -> str | None:
     if quiz in _BROKEN:
         # What its parts ask for is no answer to it.
         return None
-    for asked, said in _READING.items():
+    for asked, said in _RULES["reading"].items():
         if wanted := re.search(asked, quiz):
             found = re.search(said.replace("{0}", re.escape(wanted.group(wanted.lastindex or 0))), passage)
             return found.group(1) if found else None
@@ -195,7 +142,7 @@ def _read(passage: str, quiz: str) -> str | None:
 
 def is_refusal(answer: str) -> bool:
     """Whether it is one of the model's ways to say that it does not know."""
-    known = {_bare(said) for pool in REFUSALS.values() for said in pool}
+    known = {_bare(said) for pool in _RULES["refusals"].values() for said in pool}
     return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
 
 
@@ -242,8 +189,8 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
         "finding": finding,
         "wrong": said and not right,
         "read": from_passages,
-        "cited": from_passages and any(_is_at(one, *place) for one in sources for place in asked.places),
-        "file": from_passages and any(one["file"] == file for one in sources for file, _ in asked.places),
+        "cited": from_passages and any(_is_at(one, asked) for one in sources),
+        "file": from_passages and any(one["file"] == asked.file for one in sources),
         "old": said and bool(asked.outdated) and contains_answer(answer, [asked.outdated]) and not right,
         "guess": bool(record.get("guessed")),
         "failed": not answer,
@@ -251,9 +198,9 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _is_at(source: Mapping[str, Any], file: str, part: int | str | None) -> bool:
-    place = source["page"] if isinstance(part, int) else source["heading"]
-    return source["file"] == file and (part is None or place == part or str(part) in str(place or "").split(", "))
+def _is_at(source: Mapping[str, Any], asked: Asked) -> bool:
+    part, place = asked.part, source["page"] if isinstance(asked.part, int) else source["heading"]
+    return source["file"] == asked.file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
 def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[tuple[Asked, dict[str, Any]]]:

@@ -33,7 +33,8 @@ from keqa.data import load
 from keqa.data.example import Example
 from keqa.errors import KeqaError
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
-from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
+from keqa.retrievers.elasticsearch import writing
+from keqa.retrievers.elasticsearch.client import index_address
 from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
 from keqa.retrievers.embedding import LOCAL, Encoder
 from keqa.retrievers.engines import facts_of
@@ -164,11 +165,11 @@ def on_cluster(case: Case, url: str, folder: Path) -> dict[str, float]:
     """Recall@5 of each engine on a cluster, with the vectors of the embedded index in a folder."""
     name = f"keqa-recall-{uuid.uuid4().hex[:12]}"
     address = index_address(url, name)
-    dense = f"{dense_address(address_and_model(address)[0])}@{LOCAL}"
+    dense = f"{address.replace('elasticsearch', 'elasticsearch+dense', 1)}@{LOCAL}"
     addresses = zip(ENGINES, (address, dense, f"{address},{dense}"), strict=True)
     try:
         with patch.object(writing, "encoded", stored_vectors(folder)):
-            load_index(case.passages, address, model=LOCAL)
+            writing.load_index(case.passages, address, model=LOCAL)
         return {engine: case.recall(open_index(where)) for engine, where in addresses}
     finally:
         remove_indexes(address, f"{name}*")

@@ -27,7 +27,6 @@ import itertools
 import json
 import random
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
@@ -37,7 +36,7 @@ from xml.etree import ElementTree
 import common
 import numpy as np
 import yaml
-from common import DATA, ROOT, read_lines, show
+from common import DATA, ROOT, read_lines, show, timed
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
@@ -266,10 +265,8 @@ def main() -> None:
     show(found_rows(given.prose))
     show(false_rows(given.data))
     texts = [text for parts in lists().values() for text in parts["held_out"]]
-    start = time.perf_counter()
-    for text in texts:
-        refusals.is_refusal(text)
-    print(f"{(time.perf_counter() - start) / len(texts) * 1000:.2f} ms a text")
+    seconds, _ = timed(lambda: [refusals.is_refusal(text) for text in texts])
+    print(f"{seconds / len(texts) * 1000:.2f} ms a text")
 
 
 if __name__ == "__main__":

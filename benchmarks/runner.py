@@ -7,11 +7,10 @@ in processes of their own. What counts is the ratio of the peaks of memory.
 """
 
 import tempfile
-import time
 from pathlib import Path
 
 import common
-from common import Beside, alone, show, write_lines
+from common import Beside, alone, show, timed, write_lines
 from faulty.server import MODEL, Server
 
 IN_FLIGHT = 16
@@ -30,9 +29,8 @@ def run(count: int, api_base: str, folder: Path) -> dict[str, float]:
     )
     path = write_lines(folder / f"questions-{count}.jsonl", asked)
     program = ClosedBook(lms=build_roles(MODEL, api_base=api_base))
-    start = time.perf_counter()
-    tally = evaluate(program, path, out=folder / "run" / path.name, in_flight=IN_FLIGHT)
-    return {"questions": tally.done, "a second": tally.done / (time.perf_counter() - start), "failed": tally.failed}
+    seconds, tally = timed(lambda: evaluate(program, path, out=folder / "run" / path.name, in_flight=IN_FLIGHT))
+    return {"questions": tally.done, "a second": tally.done / seconds, "failed": tally.failed}
 
 
 def main() -> None:

@@ -15,16 +15,19 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import common
 import numpy as np
-from common import alone, remove_indexes, show
+from common import alone, remove_indexes, show, timed
 
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+from keqa.retrievers.elasticsearch.client import index_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 from keqa.retrievers.local.index import make_document, make_schema
 from keqa.retrievers.stopwords import ENGLISH
@@ -99,14 +102,13 @@ def questions(path: Path, count: int, seed: int = 1) -> dict[str, list[str]]:
 
 
 def read_all(corpus: Path) -> Figures:
-    started = time.perf_counter()
-    return {"found": sum(1 for _ in read_made(corpus)), "build_s": time.perf_counter() - started}
+    seconds, found = timed(lambda: sum(1 for _ in read_made(corpus)))
+    return {"found": found, "build_s": seconds}
 
 
 def build_embedded(corpus: Path, folder: Path) -> Figures:
-    started = time.perf_counter()
-    manifest = build_index(read_made(corpus), folder, language="en")
-    return {"build_s": time.perf_counter() - started, "disk_mb": disk_mb(folder), "found": manifest.passages}
+    seconds, manifest = timed(lambda: build_index(read_made(corpus), folder, language="en"))
+    return {"build_s": seconds, "disk_mb": disk_mb(folder), "found": manifest.passages}
 
 
 def build_raw(corpus: Path, folder: Path) -> Figures:
@@ -163,9 +165,7 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
     """Load a server, from the beginning where an earlier load was interrupted: its time is that of the whole."""
     address = index_address(url, name)
     remove_indexes(address, f"{name}-*")
-    started = time.perf_counter()
-    manifest = load_index(read_made(corpus), address, language="en")
-    seconds = time.perf_counter() - started
+    seconds, manifest = timed(lambda: load_index(read_made(corpus), address, language="en"))
     # A key without the right to monitor does not learn the size.
     size = facts_of(address)[0]["bytes"]
     return {"build_s": seconds, "found": manifest.passages, "disk_mb": None if size is None else size / 1e6}
@@ -176,9 +176,8 @@ def search_server(corpus: Path, url: str, name: str, count: int, embedded: Path)
     retriever = ElasticsearchRetriever.open(index_address(url, name))
     asked = questions(corpus, count)
     found: Figures = {kind: latencies({"": retriever.search}, queries)[""] for kind, queries in asked.items()}
-    started = time.perf_counter()
-    together = retriever.search_many(asked["questions"])
-    found["many_per_s"] = count / (time.perf_counter() - started)
+    seconds, together = timed(lambda: retriever.search_many(asked["questions"]))
+    found["many_per_s"] = count / seconds
     pairs = zip(together, open_index(embedded).search_many(asked["questions"]), strict=True)
     shared = [len({hit.passage.id for hit in one} & {hit.passage.id for hit in other}) for one, other in pairs]
     retriever.close()
@@ -203,9 +202,7 @@ def latencies(ways: Mapping[str, Callable[[str], object]], queries: Sequence[str
     for turn, query in enumerate(queries):
         for place in range(len(names)):
             name = names[(place + turn) % len(names)]
-            started = time.perf_counter()
-            ways[name](query)
-            times[name].append(1000 * (time.perf_counter() - started))
+            times[name].append(1000 * timed(partial(ways[name], query))[0])
     return {name: (statistics.median(one), statistics.quantiles(one, n=20)[-1]) for name, one in times.items()}
 
 

@@ -41,7 +41,7 @@ from typing import Any
 import common
 import httpx
 import numpy as np
-from common import Beside, show
+from common import Beside, show, timed
 from latency import lakes, replying
 
 import keqa
@@ -96,7 +96,7 @@ def _interleaved(
     It is asked in all ways one after the other, so that noise hits all of them.
     """
     ways: dict[str, Callable[[int], float]] = {
-        **dict.fromkeys(("in Python", "in Python again"), lambda _: _milliseconds(lambda: program(question=QUESTION))),
+        **dict.fromkeys(("in Python", "in Python again"), lambda _: timed(lambda: program(question=QUESTION))[0]),
         "through the server": whole.ask_as,
         "through the server, at once": bare.ask_as,
     }
@@ -113,7 +113,7 @@ def _interleaved(
             times = list(pool.map(ways[name], range(users)))
             if number >= 0:
                 each = (worked() - before) / users
-                rows[name] += [(passed, each) for passed in times]
+                rows[name] += [(1000 * passed, each) for passed in times]
     found = {name: np.array(some) for name, some in rows.items()}
     plain = found["in Python"]
     return {
@@ -139,7 +139,7 @@ class _Served(Beside):
         super().__exit__(*given)
 
     def ask_as(self, place: int) -> float:
-        return _milliseconds(lambda: _ask(self.clients[place]))
+        return timed(lambda: _ask(self.clients[place]))[0]
 
     def cpu(self) -> float:
         """The milliseconds of processor time that all its threads have taken (Linux)."""
@@ -183,12 +183,6 @@ def _ask(client: httpx.Client) -> None:
 
 def _body(question: str) -> dict[str, Any]:
     return {"model": "keqa", "messages": [{"role": "user", "content": question}]}
-
-
-def _milliseconds(work: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    work()
-    return 1000 * (time.perf_counter() - started)
 
 
 @contextmanager
@@ -327,13 +321,11 @@ async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int
 
 
 def _megabytes(pid: int) -> float:
-    """Resident memory of a process (Linux)."""
     (line,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(line) / 1000
 
 
 def _files(pid: int) -> int:
-    """Open files of a process (Linux)."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 

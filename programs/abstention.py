@@ -106,8 +106,7 @@ class Confidence:
 class Abstention:
     """Withholds answers whose confidence does not reach a threshold.
 
-    It was calibrated, on what a digest names, so that with a chance of delta at most the share of the given answers
-    that are wrong is above the risk.
+    It was calibrated: with a chance of delta at most, the share of the given answers that are wrong is above the risk.
     """
 
     confidence: Confidence
@@ -117,11 +116,7 @@ class Abstention:
     calibrated_on: str
 
     def applied(self, record: QuestionRecord) -> QuestionRecord:
-        """The record with its confidence, and with "I do not know" in the place of an answer that is withheld.
-
-        An answer that says so itself stays as it is. The explanation of one that is withheld would give it away, and is
-        left out.
-        """
+        """The record with its confidence, and with "I do not know" in the place of an answer that is withheld."""
         confidence = self.confidence.of(record)
         if confidence >= self.threshold or abstained(record):
             return record.model_copy(update={"confidence": confidence})

@@ -1,8 +1,5 @@
 """What the settings of methods and gates may be, as annotations: one schema for Python, options and saved programs.
 
-`keqa.programs.settings.Settings` reads a method's settings by them. `checked` makes any other class, such as a gate,
-refuse what the annotations of its constructor do not allow before any of its code runs.
-
 Types are strict: ``1.5``, ``"5"`` and ``True`` are no whole numbers, NaN and infinity no numbers. Every number has a
 least and a greatest value, so that neither a typing error nor a stranger's program asks for a million draws.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,12 +11,10 @@ from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.gates import Gate, Golds, VoteGate
-from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest, demos_of
 from keqa.programs.program import Program
-from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.registry import KEQA as TARGET
-from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
+from keqa.programs.reference.utility_reference import UtilityReference, Variant
+from keqa.programs.registry import Method, Spec, check_arguments, load_class, made, takes
 from keqa.programs.saving.folder import about, load
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs
@@ -71,25 +70,23 @@ def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, A
 
 def make(spec: Spec, parts: Parts) -> Program:
     """Make a method ready to be asked; see `Parts.prepare`."""
-    check_arguments(spec)
-    program = _baseline_program(spec, parts) if spec.method.target != TARGET else _gated(spec, parts)
+    method, arguments, draws = spec.method, given(spec, parts), None
+    if method.gate is not None and not method.gate.shares_draws:
+        arguments["gate"] = _gate_of(spec, method.gate, parts)
+    elif method.gate is not None and (draws := parts.draws) is None:
+        raise ConfigurationError(f"{method.name} needs draws that the gates share")
+    program: Any = _ungated(spec, parts, arguments)
+    if method.learned is not None:
+        program.answer.demos, program.learned = _learned(method, parts, program)
+    if method.variant is not None:
+        program.picking.reference = _showing(method.variant, program.picking.reference, method.name)
+    if method.gate is not None and draws is not None:
+        own = method.gate is VoteGate and not spec.arguments and type(program.examination.gate) is VoteGate
+        program = draws.sharing(program, None if own else _gate_of(spec, method.gate, parts))
     if parts.prepare is not None:
         parts.prepare(spec, program)
-    return program
-
-
-def _gated(spec: Spec, parts: Parts) -> Program:
-    """KEQA or what is made of it, with its own gate, another one, or one on shared draws."""
-    method = spec.method
-    if method.gate is None:
-        return _keqa(spec, parts)
-    if not method.gate.shares_draws:
-        return _keqa(spec, parts, gate=_gate_of(spec, method.gate, parts))
-    if parts.draws is None:
-        raise ConfigurationError(f"{method.name} needs draws that the gates share")
-    program = _keqa(spec, parts)
-    own = method.gate is VoteGate and not spec.arguments and type(program.examination.gate) is VoteGate
-    return parts.draws.sharing(program, None if own else _gate_of(spec, method.gate, parts))
+    ready: Program = program
+    return ready
 
 
 def given(spec: Spec, parts: Parts) -> dict[str, Any]:
@@ -101,27 +98,24 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name in known} | own | dict(spec.method.fixed)
 
 
-def _baseline_program(spec: Spec, parts: Parts) -> Program:
-    arguments = given(spec, parts)
-    folder = None if spec.method.learned is not None else program_of(spec.method, parts.program)
-    retriever = _masked(parts) if spec.method.masked else parts.retriever
-    if folder is not None:
-        if _PROMPTS not in {**parts.settings, **spec.arguments}:
-            # Which prompts it has was settled when it was compiled, whatever the data set.
-            arguments.pop(_PROMPTS, None)
-        return load(folder, retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
-    cls = load_class(spec.method.target)
-    arguments["lms"] = parts.lms
-    program: Program = cls(retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
-    if spec.method.learned is not None:
-        program.answer.demos, program.learned = _learned(spec.method, parts, program)
-    return program
+def _ungated(spec: Spec, parts: Parts, arguments: dict[str, Any]) -> Program:
+    """The compiled program that serves a method, or one of its class."""
+    method = spec.method
+    folder = None if method.learned is not None else program_of(method, parts.program)
+    retriever = _masked(parts) if method.masked else parts.retriever
+    if folder is None:
+        program: Program = made(load_class(method.target), retriever, parts.lms, arguments)
+        return program
+    if _PROMPTS not in {**parts.settings, **spec.arguments}:
+        # Which prompts it has was settled when it was compiled, whatever the data set.
+        arguments.pop(_PROMPTS, None)
+    return load(folder, retriever, parts.lms, method=_compiled_as(method), embedder=parts.embedder, **arguments)
 
 
 def _masked(parts: Parts) -> Retriever | None:
-    if parts.golds is None:
-        raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
     golds = parts.golds
+    if golds is None:
+        raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
 
     def answers(question: str) -> Sequence[str]:
         return (golds.get(question) if isinstance(golds, Mapping) else golds(question)) or ()
@@ -129,45 +123,33 @@ def _masked(parts: Parts) -> Retriever | None:
     return None if parts.retriever is None else MaskingRetriever(parts.retriever, answers)
 
 
-def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:
-    method = spec.method
-    arguments = {**given(spec, parts), **own}
-    folder = program_of(method, parts.program)
-    if folder is None:
-        program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
-    else:
-        program = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder, **arguments)
-    if method.variant is not None:
-        reference = program.picking.reference
-        if not isinstance(reference, UtilityReference):
-            raise ConfigurationError(
-                f"{method.name} changes what the utility reference shows, and the program has none: give --program, a "
-                "folder that keqa compile wrote"
-            )
-        shown = copy.deepcopy(reference)
-        shown.variant = method.variant
-        program.picking.reference = shown
-    return program
+def _showing(variant: Variant, reference: Any, name: str) -> UtilityReference:
+    """A utility reference that shows something else."""
+    if not isinstance(reference, UtilityReference):
+        raise ConfigurationError(
+            f"{name} changes what the utility reference shows, and the program has none: give --program, a folder that "
+            "keqa compile wrote"
+        )
+    shown = copy.deepcopy(reference)
+    shown.variant = variant
+    return shown
 
 
 def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
-    arguments = dict(spec.arguments)
+    arguments, name = dict(spec.arguments), spec.method.name
     if cls.needs == "golds":
         if parts.golds is None:
-            raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
+            raise ConfigurationError(f"{name} needs the gold answers of the quizzes")
         arguments["golds"] = parts.golds
-    lacking = [name for name in required(cls) if name not in arguments]
-    if lacking:
-        raise ConfigurationError(f"{spec.method.name} needs its {lacking[0]}: {spec.method.name}:{lacking[0]}=…")
+    for argument, parameter in inspect.signature(cls).parameters.items():
+        if parameter.default is parameter.empty and argument not in arguments:
+            raise ConfigurationError(f"{name} needs its {argument}: {name}:{argument}=…")
     gate: Gate = cls(**arguments)
     return gate
 
 
 def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[str, Any]], LearnedQuestions]:
-    """Demonstrations of reasoning, from those that a compiled program concludes with, and what that learned from.
-
-    None where the fixed ones do.
-    """
+    """Demonstrations of reasoning: those that a compiled program concludes with, and their origin; else fixed ones."""
     folder, demos = program_of(method, parts.program), []
     if folder is not None:
         compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
@@ -181,14 +163,14 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
             "none for the language model that ships, nor with --no-demonstrations: give --program, a folder that keqa "
             f"compile wrote{f'; {folder} holds none' if folder else ''}"
         )
-    made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
+    shown = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
             demonstration_digest(old, taught.signature), ()
         )
-        for old, new in zip(demos, made, strict=True)
+        for old, new in zip(demos, shown, strict=True)
     }
-    return made, replace(compiled.learned, demonstrations=origins)
+    return shown, replace(compiled.learned, demonstrations=origins)
 
 
 def program_of(method: Method, folders: Folders) -> Path | None:

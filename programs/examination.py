@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from math import isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import dspy
@@ -35,8 +34,6 @@ from keqa.programs.gate import (
     question_of,
     smallest_wave,
 )
-from keqa.programs.predictor import Predictor
-from keqa.programs.records import Degradation
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
@@ -65,23 +62,8 @@ class Examined(Draws):
         return self.verdict.known
 
 
-_VERDICT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    # NumPy's True and False are as good as Python's.
-    "known": (lambda known: known in (True, False), "say True or False of"),
-    "measure": (
-        lambda measure: measure is None or (isinstance(measure, Real) and isfinite(measure)),
-        "give a finite number or None as",
-    ),
-    "why": (lambda why: isinstance(why, str | None), "give text or None as"),
-    "note": (lambda note: isinstance(note, Degradation | None), "give a Degradation or None as"),
-}
-
-
 def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:
-    """The number that makes a draw itself, whatever the cache does.
-
-    The same program asked the same quiz draws the same samples, a further try is a new draw, and no two tries are one.
-    """
+    """The number that makes a draw itself: the same program asked the same quiz draws the same samples."""
     key = json.dumps([seed, quiz, answer_type, list(choices), position])
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
 
@@ -95,10 +77,7 @@ async def means_the_same(
     choices: Sequence[str] = (),
     number: int | None = None,
 ) -> bool:
-    """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same.
-
-    A `CallError` says that the judge, which predicts `JudgeConsistency`, could not be asked.
-    """
+    """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same."""
     if same_answer(first, second, answer_type, choices):
         return True
     asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
@@ -109,11 +88,11 @@ class Examination(Stage):
     """Samples closed-book answers, clusters them by meaning and lets a gate decide.
 
     The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
-    Verdict and answer are those of Algorithm 1 on all N_c draws. It may read them with others:
-    `keqa.programs.shared_draws.SharedDraws`.
+    Verdict and answer are those of Algorithm 1 on all N_c draws.
     """
 
-    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
+    roles: ClassVar[Mapping[str, str]] = {"same": "consistency"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"quiz": AnswerQuiz, "same": JudgeConsistency}
     follows = ("tries", "temperature", "top_p", "seed")
 
     shared: NoCopy[Any] = NoCopy(None)
@@ -130,8 +109,6 @@ class Examination(Stage):
     ) -> None:
         """Set up N_c tries by a gate, KEQA's vote with α = .8 where None; another seed draws other samples."""
         super().__init__(bound)
-        self.quiz = Predictor(AnswerQuiz)
-        self.same = Predictor(JudgeConsistency)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
         # The LM that was found to give no probabilities, where the gate decides without them as well.
         self._gives_none: str | None = None
@@ -219,10 +196,7 @@ class Examination(Stage):
         self._note_lost(found, "took the largest cluster of the draws that were made")
 
     async def recall(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
-        """Answer a quiz closed-book, at temperature 0; where the reply holds no answer, drawn again a few times.
-
-        A `CallError` says that there is no answer.
-        """
+        """Answer a quiz closed-book, at temperature 0; a `CallError` says that there is no answer."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         return text_of((await ask(self.quiz, "answer", for_answer=True, **asked)).answer)
 
@@ -237,10 +211,7 @@ class Examination(Stage):
         """What the gate says, which may be anybody's: a verdict, or how many of the draws that are left it wants."""
         said: Any = self.gate.decide(found)
         if isinstance(said, Verdict):
-            for field, (right, what) in _VERDICT.items():
-                if not right(value := getattr(said, field)):
-                    raise ConfigurationError(f"the gate '{self.gate.name}' must {what} {field}, not {value!r:.80}")
-            return replace(said, known=bool(said.known))
+            return said
         if not isinstance(said, Integral) or isinstance(said, bool):
             wrong = f"must return a Verdict or a number of draws from decide, not {said!r:.80}"
         elif not found.left:
@@ -262,11 +233,7 @@ class Examination(Stage):
         return f"{left} left could not change {what}"
 
     def _mark(self, found: Examined) -> None:
-        """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
-
-        They could not where the gate decides the same with these draws still to be made; and a cluster is that of
-        Algorithm 1 where none before its first member is missing.
-        """
+        """Record where draws that failed could have changed the verdict, or the answer of a known quiz."""
         kept = [draw for draw in found.made if draw.error is None]
         if len(kept) == found.drawn:
             return
@@ -335,10 +302,7 @@ class Examination(Stage):
         return self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self._lm))
 
     async def _requested(self, found: Examined, position: int | str, count: int = 1) -> list[Draw]:
-        """Draw with one request; fewer than were asked for where the server gives fewer.
-
-        There are none where a reply to a request for several could not be used, and each has to be drawn by itself.
-        """
+        """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""
         identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
         if self._asks_probabilities():
@@ -407,8 +371,7 @@ class Examination(Stage):
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
 
         Every draw is compared with the clusters in their order until one takes it, so all can be compared with the
-        first cluster side by side; the earliest that it leaves over begins the next. These are the comparisons of the
-        algorithm and no others, in as many turns as there are clusters.
+        first cluster side by side; the earliest that it leaves over begins the next.
         """
         waiting = [draw for draw in found.made[start:] if draw.answer is not None]
         begun = [found.made[members[0]] for members in found.clusters]

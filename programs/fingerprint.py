@@ -1,8 +1,7 @@
 """What an answer depends on, described in one place: language model, retriever, program and functions.
 
-Samples that gates share, caches, run files, journals of compilation and saved programs all use these descriptions, so
-that two things that may answer differently are never taken for each other. A description is plain JSON without keys and
-addresses; `digest` turns it into a short name.
+A description is plain JSON without keys and addresses; `digest` turns it into a short name. Two things that may answer
+differently are never taken for each other by it.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def digest(described: Any) -> str:
 
 
 def lm_spec(lm: Any) -> dict[str, Any]:
-    """Describe a language model by its name, its weights if they are here, and all that its replies may depend on.
-
-    Secrets, addresses and what only decides how a request is sent are left out.
-    """
+    """A language model by its name, its weights if they are here, and all settings that its replies may depend on."""
     found: dict[str, Any] = {"model": getattr(lm, "model", None)}
     kind = getattr(lm, "model_type", "chat")
     if kind != "chat":
@@ -74,10 +70,7 @@ def lm_spec(lm: Any) -> dict[str, Any]:
 
 
 def retriever_spec(retriever: Any) -> dict[str, Any] | None:
-    """Describe a retriever by its class, the corpus that its manifest names, and what it stands before.
-
-    A cache, and an index that is watched, describe as what is behind them.
-    """
+    """A retriever by its class, the corpus that its manifest names, and what it stands before."""
     if retriever is None:
         return None
     if getattr(retriever, "passes_on", False):
@@ -137,10 +130,7 @@ def program_fingerprint(program: Program) -> str:
 
 
 def models_of(program: Program) -> dict[str, dict[str, Any]]:
-    """The description of the language model that serves each role, and each predictor with another than its role's.
-
-    A role's is the one that most of its predictors have.
-    """
+    """The language model of each role, that of most of its predictors, and of each predictor that has another one."""
     roles: dict[str, dict[str, dict[str, Any]]] = {}
     for path, stage in program.named_sub_modules(Stage):
         for name, role in stage.roles.items():
@@ -178,10 +168,7 @@ def _code_of_class(kind: type[Any], *, inherited: bool = True) -> dict[str, Any]
 
 
 def function_fingerprint(function: Callable[..., Any]) -> str:
-    """A function by its name; one that does not come with the package by its source and what it holds as well.
-
-    A function of a notebook keeps its name when it is changed. What a function calls is described by name alone.
-    """
+    """A function by its name; one that is not the package's by its source and what it holds as well."""
     if isinstance(function, functools.partial):
         held = [_plain(function.args), _plain(function.keywords)]
         return f"{function_fingerprint(function.func)} {digest(held)}"
@@ -264,10 +251,7 @@ def _source(function: Any) -> Any:
 
 @functools.cache
 def _text(code: CodeType) -> Any:
-    """The source of code, and of a lambda, of which several may stand on one line, where it is in it.
-
-    It is read once: what becomes of the file while a program runs does not change what runs.
-    """
+    """The source of code, read once, and of a lambda, of which several may stand on one line, where it is in it."""
     try:
         source = inspect.getsource(code)
     except OSError:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import zip_longest
+from math import isfinite
+from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
-
-import dspy
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Threshold, Word, checked
+from keqa.programs.arguments import Kind, Threshold, Word, checked
 from keqa.programs.records import Degradation
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.text import shown
@@ -172,11 +172,6 @@ class GateQuestion(Stage):
         """The arguments of `run` for a quiz, beside the quiz's number."""
         return {"quiz": draws.quiz}
 
-    @classmethod
-    def predictors_by_name(cls) -> dict[str, type[dspy.Signature]]:
-        """The signatures by the names that its predictors have in a program."""
-        return {f"examination.{cls.attribute}.{name}": signature for name, signature in cls.signatures.items()}
-
 
 IF_ANY: Literal["probabilities, if any"] = "probabilities, if any"
 """What a gate asks that decides by token probabilities as well, and without them where the LM gives none."""
@@ -185,6 +180,19 @@ Asks: TypeAlias = type[GateQuestion] | Literal["probabilities", "probabilities, 
 """What a gate wants beyond the samples' texts: a question to the LM, the samples' token probabilities, or nothing."""
 
 
+def _truth(known: Any) -> bool:
+    if known not in (True, False):
+        raise ValueError
+    return bool(known)
+
+
+def _finite(measure: Any) -> Any:
+    if measure is not None and not (isinstance(measure, Real) and isfinite(measure)):
+        raise ValueError
+    return measure
+
+
+@checked
 @dataclass(frozen=True)
 class Verdict:
     """What a gate says of a quiz.
@@ -196,8 +204,9 @@ class Verdict:
         note: What went wrong in the measure; whose quiz it is is filled in.
     """
 
-    known: bool
-    measure: float | None = None
+    # NumPy's values are as good as Python's.
+    known: Annotated[bool, Kind("True or False", _truth)]
+    measure: Annotated[float | None, Kind("a finite number or None", _finite)] = None
     why: str | None = None
     note: Degradation | None = None
 

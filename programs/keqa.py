@@ -4,46 +4,80 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
 
 import dspy
 
-from keqa.data.question import Question, Quiz, broken_references, resolvable, resolved_text
+from keqa.data.question import AnswerType, Question, Quiz, broken_references, resolvable, resolved_text
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
+from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.progress import QuizFound
-from keqa.programs.calls.session import NoCopy, current, joined, note, report
-from keqa.programs.examination import Examination
+from keqa.programs.calls.session import NoCopy, current, gather, note, report
+from keqa.programs.declared import WaysOut
+from keqa.programs.examination import Examination, Examined
 from keqa.programs.gate import Gate, VoteGate
 from keqa.programs.gates import questions
-from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.quizzes import QuizProgram
-from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
+from keqa.programs.prediction import PassagesKept, QuizAnswered, QuizExamined, QuizFound
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.records import (
+    AnswerSource,
+    ClusterRecord,
+    PassageVerdict,
+    QuizRecord,
+    QuizSource,
+    SampleRecord,
+    fraction_text,
+)
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
+from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.stages.documents import OwnDocuments
-from keqa.programs.stages.picking import Listwise, Picking, Reference
-from keqa.programs.stages.selection import Selection, Similarity
+from keqa.programs.stages.documents import NO_REPLY, OwnDocuments, contradicting, missing_quiz, spoken_in, tells
+from keqa.programs.stages.picking import Listwise, Picking, Reference, unjudged, with_kept
+from keqa.programs.stages.selection import Selection, Similarity, with_key_sentences
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.unanswered import unanswered_of
-from keqa.retrievers.base import Retriever
+from keqa.retrievers.base import Hit, Passage, Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
+_REREAD = 3
 
 
-class KEQA(QuizProgram):
+class _SearchError(CallError):
+    """A search failed, which does not mean that nothing was found."""
+
+
+@dataclass
+class _Asked:
+    """A quiz while it is answered, or the `whole` question: resolved, with what is known of it."""
+
+    quiz: Quiz
+    what: tuple[str, AnswerType, list[str]]
+    whole: bool
+    found: Examined | None = None
+    passages: list[PassageVerdict] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.what[0]
+
+    def told_by(self, answer: str) -> bool:
+        """Whether an answer from the passages is one."""
+        return tells(answer, self.text, self.passages, self.what[2])
+
+
+class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
-    Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on; only what
-    a gate brings along (`optional`) comes and goes. Its settings are those of `keqa.programs.settings.KeqaSettings`:
-    arguments of the constructor, and attributes that can be assigned, but for `workers`, which the questions being
-    asked share.
+    Its settings are those of `keqa.programs.settings.KeqaSettings`: arguments of the constructor, and attributes that
+    can be assigned, but for `workers`, which the questions being asked share.
     """
 
     method: ClassVar[str] = "keqa"
@@ -81,7 +115,7 @@ class KEQA(QuizProgram):
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
         self._retriever = NoCopy(parts["retriever"])
-        self.documents = None
+        self.documents: OwnDocuments | None = None
         self.fit_documents()
         self.bind_lms(lms)
 
@@ -124,6 +158,20 @@ class KEQA(QuizProgram):
     @reference.setter
     def reference(self, reference: Reference | None) -> None:
         self.picking.reference = check(KEQA, {"reference": reference}, type(self).__name__)["reference"]
+
+    @property
+    def way_out(self) -> WaysOut:
+        """What is done where the documents do not say what was asked; where that is not set, by the retriever."""
+        way: WaysOut | None = self.settings.unanswered
+        if way is not None:
+            return way
+        retriever = self._retriever.value
+        return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
+
+    @property
+    def declines(self) -> bool:
+        """Whether nothing is answered that neither the language model knows nor the documents say."""
+        return self.way_out != "guess"
 
     def described(self) -> dict[str, Any]:
         """As of every program, and whether there is a utility reference."""
@@ -176,9 +224,9 @@ class KEQA(QuizProgram):
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
-        asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
-        parts = {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
-        return asked | {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
+        parts = {f"examination.{one.attribute}": one.signatures for one in questions()}
+        parts |= {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
+        return {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
@@ -212,13 +260,11 @@ class KEQA(QuizProgram):
             await self._fall_back(asked, story, failed=failed)
 
     async def _answer_whole(self, asked: Question, quiz: Quiz, *, examine: bool) -> QuizRecord:
-        return await self.answer_quiz(asked, quiz, asked.question, asked.answer_type, asked.choices, examine=examine)
+        what = (asked.question, asked.answer_type, asked.choices)
+        return await self._answer_quiz(_Asked(quiz, what, whole=True), examine=examine)
 
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
-        """Conclude from the answered quizzes, and say whether there is an answer; else `otherwise` is done instead.
-
-        A summary that says that it does not know is an answer where it `settles`.
-        """
+        """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
         try:
             explanation, answer = await self.summarizing.acall(
                 asked.question, _answers(story.quizzes), asked.answer_type, asked.choices
@@ -263,10 +309,175 @@ class KEQA(QuizProgram):
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
-            return await self.answer_quiz(asked, quiz, text, examine=self.settings.examine)
+            part = _Asked(quiz, (text, "short", []), whole=text == asked.question)
+            return await self._answer_quiz(part, examine=self.settings.examine)
 
         tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)
-        return await joined(tasks.values())
+        return await gather(tasks.values())
+
+    async def _answer_quiz(self, asked: _Asked, *, examine: bool) -> QuizRecord:
+        """Lines 4 to 18; where finding or reading passages failed there is no answer, not even from memory."""
+        quiz, (text, _, choices) = asked.quiz, asked.what
+        answer: str | None = None
+        source: QuizSource = "failed"
+        try:
+            answer, source = await self._answered(asked, examine)
+        except CallError as error:
+            stage = "retrieve" if isinstance(error, _SearchError) else "answer"
+            note(stage, error.cause, error.message, "left the quiz unanswered", quiz.index)
+        report(QuizAnswered(quiz.index, text, answer, source))
+        checked = self.declines and source == "passages"
+        return QuizRecord(
+            index=quiz.index,
+            text=quiz.text,
+            resolved=text,
+            depends_on=list(quiz.depends_on),
+            passages=asked.passages,
+            answer=answer,
+            abstained=answer is not None and not checked and is_abstention(answer, choices),
+            source=source,
+            **({} if asked.found is None else self._recorded(asked.found)),
+            **asked.fields,
+        )
+
+    async def _answered(self, asked: _Asked, examine: bool) -> tuple[str | None, QuizSource]:
+        index, text = asked.quiz.index, asked.text
+        # Documents of one's own may be searched before anything is drawn.
+        looks = examine and self.declines and self.settings.look_first and isinstance(self.gate, VoteGate)
+        hits = await self._search(asked) if looks else None
+        about = spoken_in([hit.passage for hit in hits], text) if hits else []
+        if about:
+            asked.fields["stopped"] = f"not asked from memory: the documents speak of {', '.join(about)}"
+        elif examine:
+            found = await self.examination.acall(*asked.what, number=index, predictor=self._own("quiz"))
+            asked.found = found
+            report(QuizExamined(index, text, found.known, found.leading, float(found.consistency)))
+            if found.known:
+                recalled, source = await self._from_memory(asked)
+                return recalled, "memory" if source == "largest_cluster" else source
+        return await self._from_passages(asked, await self._search(asked) if hits is None else hits)
+
+    async def _search(self, asked: _Asked) -> list[Hit]:
+        retriever = self._retriever.value
+        if retriever is None:
+            return []
+        try:
+            return await searched(retriever, asked.text, self.settings.top_k, asked.quiz.index)
+        except CallError as error:
+            raise _SearchError(error.cause, error.message) from error
+
+    async def _from_passages(self, asked: _Asked, hits: list[Hit]) -> tuple[str | None, QuizSource]:
+        """Lines 8 to 16; where nothing is to be guessed, an answer that the passages carry, or none."""
+        text, number = asked.text, asked.quiz.index
+        hits, asked.passages = await self._picked(asked, hits)
+        asked.fields["retrieved"] = self._retriever.value is not None
+        report(PassagesKept(number, text, len(hits), tuple(one.passage_id for one in asked.passages if one.kept)))
+        picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
+        answer = await self._read(asked, picked) if picked else None
+        if not self.declines:
+            return (answer, "passages") if picked else await self._from_memory(asked)
+        told = answer is not None and asked.told_by(answer)
+        supported = told and asked.fields.get("supported") is not False
+        contested = contradicting(text, asked.passages, answer if supported else None)
+        if supported and not contested:
+            return answer, "passages"
+        memory = None if asked.found is None else asked.found.leading
+        # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
+        place, searched = 0 if asked.whole else number, self._retriever.value is not None
+        missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, searched)
+        asked.fields |= {"missing": missing, "guess": answer if told else memory}
+        return None, "unanswered"
+
+    async def _picked(self, asked: _Asked, hits: list[Hit]) -> tuple[list[Hit], list[PassageVerdict]]:
+        """The passages that were found, and which of them are read."""
+        settings, text = self.settings, asked.text
+        verdicts = unjudged(hits)
+        if settings.pick:
+            judging = {} if self.documents is None else {"shown": self.documents.shown}
+            verdicts = await self.picking.acall(text, hits, asked.quiz.index, **judging)
+        top = settings.on_nothing_helpful == "top_passage" and not self.declines
+        if hits and top and not any(verdict.kept for verdict in verdicts):
+            verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
+        if self.declines:
+            verdicts = without_older(text, self._reread(text, verdicts))
+        if settings.extract_sentences is None:
+            return hits, verdicts
+        return with_key_sentences(text, hits, verdicts, settings.extract_sentences, self.similarity)
+
+    def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
+        """Have the best passages read where none helps and they speak of what is asked: the answer is checked."""
+        best = [one for one in verdicts if one.verdict == "not helpful"][:_REREAD]
+        judged = self._own("answer") is not None and not any(one.kept for one in verdicts)
+        if judged and spoken_in(best, text):
+            for one in best:
+                why = "read all the same: none was judged helpful, and they speak of what is asked"
+                verdicts = with_kept(verdicts, verdicts.index(one), why)
+        return verdicts
+
+    async def _read(self, asked: _Asked, picked: Sequence[Passage]) -> str | None:
+        """An answer from passages; None where nothing is to be guessed and no reply to them could be used."""
+        select, documents, number = self.settings.select, self.documents, asked.quiz.index
+        text, *wanted = asked.what
+        passages = [one.rendered for one in picked]
+        triples, evidence = await self.selection.acall(text, passages, number) if select else ([], [])
+        if select:
+            asked.fields |= {"triples": triples, "evidence": evidence}
+        if documents is not None:
+            passages = [documents.shown(one) for one in picked]
+        knowledge = {"evidence": evidence, "triples": triples}
+        try:
+            read = [] if evidence and select == "instead" else passages
+            own = self._own("answer")
+            answer = await self.answering.acall(text, read, *wanted, **knowledge, number=number, predictor=own)
+        except CallError as error:
+            # An LM that is down, or mute, says nothing of the passages.
+            mute = error.reply is not None and not error.reply.strip()
+            judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
+            if not (self.declines and error.unusable) or (mute and not judged):
+                raise
+            note("answer", error.cause, error.message, "found no answer in the passages", number)
+            asked.fields["support"] = NO_REPLY
+            return None
+        if documents is not None and asked.told_by(str(answer)):
+            support = await documents.acall(text, answer, passages, *wanted, number)
+            asked.fields["supported"], asked.fields["support"] = support
+        return str(answer)
+
+    def _own(self, name: str) -> Any:
+        """The predictor of that name for one's own documents; None where the paper's is asked."""
+        documents = self.documents
+        return getattr(documents, name) if documents is not None and documents.own_prompts else None
+
+    async def _from_memory(self, asked: _Asked) -> tuple[str, QuizSource]:
+        """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""
+        found = asked.found
+        if found is not None and (found.known or self.settings.on_nothing_helpful != "closed_book"):
+            if not found.known:
+                await self.examination.complete(found)
+            if found.leading is not None:
+                return found.leading, "largest_cluster"
+        return await self.examination.recall(*asked.what), "closed_book"
+
+    def _recorded(self, found: Examined) -> dict[str, Any]:
+        gate, threshold = self.gate, self.gate.threshold
+        names = ("text", "abstained", "cluster", "error", "probability")
+        return {
+            "samples": [SampleRecord(**{name: getattr(draw, name) for name in names}) for draw in found.made],
+            "clusters": [
+                ClusterRecord(answer=str(found.made[members[0]].text), size=len(members), members=members)
+                for members in found.clusters
+            ],
+            "tries": found.tries,
+            "complete": found.left == 0,
+            "stopped": found.stopped,
+            "consistency": float(found.consistency),
+            "consistency_exact": fraction_text(found.consistency),
+            "threshold": None if threshold is None else float(threshold),
+            "threshold_exact": None if threshold is None else fraction_text(threshold),
+            "gate": gate.name,
+            "certainty": found.verdict.measure,
+            "known": found.known,
+        }
 
 
 def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
@@ -275,10 +486,7 @@ def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
 
 
 def _missing(quizzes: Sequence[QuizRecord]) -> str | None:
-    """What the question lacks to be summarized; None where nothing does.
-
-    Quizzes are asked for they are all needed: from the others alone the language model may guess.
-    """
+    """What the question lacks to be summarized; from some of its quizzes alone the language model may guess."""
     sources = {record.source for record in quizzes}
     if not _answers(quizzes):
         return "no quiz could be answered"

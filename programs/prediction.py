@@ -1,4 +1,4 @@
-"""What a program returns: plain fields that any part of DSPy can read, vote on and write, and the whole record beside.
+"""What a program returns, and the events that tell meanwhile what a question has come to.
 
 DSPy votes on a prediction's last field, shows all fields to agents and writes them as JSON. So the fields are text and
 plain values, the answer last, and the record, which is neither, is an attribute. As a tool of an agent a program gives
@@ -8,14 +8,14 @@ a text: the answer with the beginnings of its sources, which are the passages in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import dspy
 from dspy.primitives.prediction import Completions
 from dspy.utils.callback import with_callbacks
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
@@ -128,6 +128,147 @@ def _failed(error: Exception) -> str:
     return f"No answer: {error}"
 
 
+@dataclass(frozen=True)
+class Progress:
+    """Something that happened on the way to an answer; its text is for a person to read."""
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True)
+class Rewritten(Progress):
+    """A follow-up question was made to stand alone.
+
+    Attributes:
+        text: The question that is answered.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"Asked as: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizProgress(Progress):
+    """Something that happened to a quiz.
+
+    Attributes:
+        index: The quiz's number, from 1; 0 for the question itself, where that is asked after its quizzes.
+        text: Resolved; where the quiz is found, as decomposed.
+    """
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class QuizFound(QuizProgress):
+    """The question was taken apart, and this is a part of it; in its text ``#1`` stands for the answer to quiz 1.
+
+    Attributes:
+        depends_on: The quizzes whose answers it needs.
+    """
+
+    depends_on: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"Quiz {self.index}: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizExamined(QuizProgress):
+    """It is known whether the language model knows the answer to a quiz.
+
+    Attributes:
+        known: Whether it is taken for known; passages are wanted where not.
+        answer: Of its tries, the first of the largest cluster; None where there is none.
+        consistency: How much of the tries that cluster holds.
+        provisional: Whether the program holds a risk, and may yet withhold the answer to the question.
+    """
+
+    known: bool
+    answer: str | None
+    consistency: float
+    provisional: bool = False
+
+    def __str__(self) -> str:
+        return f"{_marked('Known', self)}: {self.text} {self.answer}" if self.known else f"Not known: {self.text}"
+
+
+@dataclass(frozen=True)
+class Searching(Progress):
+    """The retriever is asked.
+
+    Attributes:
+        index: The number of the quiz, or of the search of a method without quizzes; None where it has none.
+        query: What is searched for.
+    """
+
+    index: int | None
+    query: str
+
+    def __str__(self) -> str:
+        return f"Searching: {self.query}"
+
+
+@dataclass(frozen=True)
+class PassagesKept(QuizProgress):
+    """The passages found for a quiz were judged.
+
+    Attributes:
+        found: How many were found.
+        kept: The ids of those that are kept.
+    """
+
+    found: int
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"Kept {len(self.kept)} of {self.found} passages: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizAnswered(QuizProgress):
+    """A quiz has its answer, or has none.
+
+    Attributes:
+        answer: None where it has none.
+        source: Where the answer came from, as in `QuizRecord`.
+        provisional: As of `QuizExamined`.
+    """
+
+    answer: str | None
+    source: str
+    provisional: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"No answer: {self.text}"
+            if self.answer is None
+            else f"{_marked('Answer', self)}: {self.text} {self.answer}"
+        )
+
+
+def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:
+    return f"{word} (provisional)" if event.provisional else word
+
+
+@dataclass(frozen=True)
+class Answered(Progress):
+    """The question has its answer; nothing follows.
+
+    Attributes:
+        prediction: What calling the program would have returned.
+    """
+
+    prediction: dspy.Prediction
+
+    def __str__(self) -> str:
+        return f"Answered: {self.prediction.answer}"
+
+
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
 """What an answer that rests on passages comes from; any other comes from memory."""
 
@@ -163,41 +304,20 @@ class Source(PlacedText):
         return f"{self.title} ({place})" if self.title and self.title != place else place
 
 
-class Disagreement(BaseModel):
-    """Two sources that say the same of something, but for the answer, each with its sentence.
-
-    The first is what the answer was drawn from; the other is of the same quiz, or was left out as older.
-    """
-
-    source: Source
-    sentence: str
-    other: Source
-    other_sentence: str
-
-    def __str__(self) -> str:
-        first, second = (
-            f"{one.label}{f', {one.date}' if one.date else ''}{', which is older,' if newer(than, one.date) else ''}"
-            for one, than in ((self.source, self.other.date), (self.other, self.source.date))
-        )
-        return f"Sources may disagree: {first} says “{self.sentence}” and {second} says “{self.other_sentence}”"
-
-
 def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     """A record in which each passage that an answer was drawn from names the sentences that carried the answer."""
-    changed: dict[str, Any] = {}
-    if any(quiz.source == "passages" for quiz in record.quizzes):
-        changed["quizzes"] = [_supported_quiz(quiz) for quiz in record.quizzes]
-    if record.fallback is not None and record.fallback.source == "passages":
-        changed["fallback"] = _supported_quiz(record.fallback)
+
+    def supported(quiz: QuizRecord) -> QuizRecord:
+        if quiz.source != "passages":
+            return quiz
+        return quiz.model_copy(update=_Carrying.quiz_of(quiz).supported(quiz.evidence))
+
+    changed: dict[str, Any] = {"quizzes": [supported(quiz) for quiz in record.quizzes]}
+    if record.fallback is not None:
+        changed["fallback"] = supported(record.fallback)
     if record.passages and record.answer_source in _FROM_PASSAGES:
         changed |= _Carrying.answer_of(record).supported()
-    return record.model_copy(update=changed) if changed else record
-
-
-def _supported_quiz(quiz: QuizRecord) -> QuizRecord:
-    if quiz.source != "passages":
-        return quiz
-    return quiz.model_copy(update=_Carrying.quiz_of(quiz).supported(quiz.evidence))
+    return record.model_copy(update=changed)
 
 
 class _Carrying(NamedTuple):
@@ -245,19 +365,23 @@ def sources_of(record: QuestionRecord) -> list[Source]:
     return list(found.values())
 
 
-def disagreements_of(record: QuestionRecord) -> list[Disagreement]:
-    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.sentences`."""
-    found: dict[tuple[str, str], Disagreement] = {}
+def disagreements_of(record: QuestionRecord) -> list[str]:
+    """What an answer was drawn from and what other sources of the same quiz say otherwise, in words, each pair once."""
+    found: dict[tuple[str, str], str] = {}
     for _, passages, asked, answer in _carrying(record):
         used = [one for one in passages if one.kept or one.older_than]
         pairs = ((one, other) for one in used for other in used if _document(one) != _document(other))
         for one, other in pairs if answer is not None else ():
             pair = (min(one.passage_id, other.passage_id), max(one.passage_id, other.passage_id))
             if pair not in found and (said := _says_otherwise(one, other, asked, answer or "")):
-                found[pair] = Disagreement(
-                    source=source_of(one), sentence=said[0], other=source_of(other), other_sentence=said[1]
-                )
+                first, second = _dated(one, other.date), _dated(other, one.date)
+                found[pair] = f"Sources may disagree: {first} says “{said[0]}” and {second} says “{said[1]}”"
     return list(found.values())
+
+
+def _dated(passage: PassageVerdict, than: str) -> str:
+    date = f", {passage.date}" if passage.date else ""
+    return f"{source_of(passage).label}{date}{', which is older,' if newer(than, passage.date) else ''}"
 
 
 def _says_otherwise(one: PassageVerdict, other: PassageVerdict, asked: str, answer: str) -> tuple[str, str] | None:

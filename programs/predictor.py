@@ -1,13 +1,10 @@
 """A predictor: its prompt, the demonstrations that it shows, what they were learned from, and its saved state.
 
-``dspy.Predict.load_state`` sets every key of a state as an attribute, so that a ``config`` in a file would send calls,
-with the key of whoever loads it, to a server of the file's choice. A state may come from a stranger: it is checked here
-before DSPy sees it, and what DSPy sees is written from what was checked.
+``dspy.Predict.load_state`` sets every key of a state as an attribute, so that a ``config`` in a stranger's file would
+send calls, with the key of whoever loads it, to a server of the file's choice: DSPy sees only what was checked here.
 
-A predictor without demonstrations of its own shows fixed ones: four for each prompt, written by hand, which ship as
-data and which nothing was learned from. The KEQA paper prompts with a few examples written by hand (section 3.3). These
-are in our own words and of its shapes: questions of one hop and of several, comparisons, yes/no questions and choices.
-The language model that ships, and those fine-tuned here, were trained to do without.
+A predictor without demonstrations of its own shows fixed ones: four for each prompt, written by hand as the KEQA paper
+does (section 3.3), from which nothing was learned. The language models trained on the prompts do without.
 
 A program is not measured by the questions that it learned from, or shown its own labels. They are recognised by a
 digest of text and choices: ids such as ``train-0`` are those of many data sets.
@@ -92,11 +89,9 @@ class SharingLMs:
 
 
 class Predictor(SharingLMs, dspy.Predict):
-    """A predictor whose language model belongs to the machine, and whose saved state is a prompt and nothing else.
+    """A predictor whose language model belongs to the machine.
 
-    Modules that contain it treat it as they treat any predictor: they reset, copy, save and load it by itself. So it is
-    here that the language model of its role is kept by ``reset_copy`` and ``load_state``, shared by copies, and left
-    out of whatever is saved, with its address and key.
+    Copies share it, resetting and loading keep it, and nothing that is saved holds it, with its address and key.
     """
 
     fixed = True
@@ -169,11 +164,7 @@ def learned_demos(predictor: dspy.Predict) -> list[Any]:
 
 
 def fixed_for(prompt: str, signature: type[dspy.Signature], lm: Any) -> list[dspy.Example]:
-    """The fixed demonstrations of a prompt, by its name in `keqa.signatures`, with a value for every field.
-
-    There are none for a language model that does without or is not known yet, and for a signature of other fields; its
-    instructions may have been changed, and its name with them.
-    """
+    """The fixed demonstrations of a prompt; none for an LM that does without, or a signature of other fields."""
     if lm is None or trained_on_prompts(lm):
         return []
     demos = _written().get(prompt, ())
@@ -246,10 +237,7 @@ def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool
 
 
 def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
-    """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any.
-
-    Whether it shows the fixed demonstrations depends on the language model that it is bound to.
-    """
+    """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any."""
     whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in demos_of(predictor)]}
     if predictor.config:
         whole["config"] = dict(predictor.config)
@@ -264,10 +252,7 @@ def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
 def checked_states(
     state: Mapping[str, Any], parts: Mapping[str, Any], optional: Mapping[str, type[dspy.Signature]], owner: str
 ) -> dict[str, Any]:
-    """The states of all parts of a module, from anywhere, those of predictors checked; others check themselves.
-
-    `optional` are signatures of predictors that the module may be without.
-    """
+    """The states of all parts of a module, from anywhere; it may be without `optional` predictors."""
     named_values(state, f"the state of {owner}")
     signatures = {**optional, **{name: one.signature for name, one in parts.items() if isinstance(one, dspy.Predict)}}
     # DSPy notes in "metadata" which versions wrote a file; nothing else is read from there.
@@ -370,20 +355,12 @@ def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
 
 
 def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
-    """Within this context no utility reference shows what it holds of a training question that is asked again.
-
-    Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
-    was built from, and would otherwise choose by their own labels.
-    """
+    """Within this context no utility reference shows what it holds of a training question that is asked again."""
     return within(asked=question_digest(question, choices))
 
 
 def leaving_out(*roots: str) -> AbstractContextManager[None]:
-    """Within this context no utility reference shows what it holds of the training questions with these ids.
-
-    It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
-    very words of a training question needs none: see `asking_for`.
-    """
+    """Within this context no utility reference shows what it holds of the training questions with these ids."""
     return within(left_out=context().left_out | set(roots))
 
 

@@ -20,12 +20,18 @@ from keqa.lms.loops import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
 from keqa.programs.calls.ask import is_rollout, rollout_of
-from keqa.programs.calls.batch import Outcome, answer_many
+from keqa.programs.calls.batch import Outcome, answer_many, astreamed, streamed
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
-from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
+from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of, with_supporting_sentences
+from keqa.programs.prediction import (
+    AnswerPrediction,
+    ProgramTool,
+    Progress,
+    Rewritten,
+    prediction_of,
+    with_supporting_sentences,
+)
 from keqa.programs.predictor import (
     NOTHING,
     LearnedQuestions,
@@ -202,7 +208,7 @@ class Program(SharingLMs, Stage):
         """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
 
         Returns:
-            Events of `keqa.programs.calls.progress`, such as `Searching`; the last is `Answered`, with the
+            Events of `keqa.programs.prediction`, such as `Searching`; the last is `Answered`, with the
             prediction. Nothing is asked before the first is wanted. Who leaves early ends the question at its next
             event.
 
@@ -254,22 +260,17 @@ class Program(SharingLMs, Stage):
 
     async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
         """Answer a checked question; see `Session` for how."""
-        session = Session(self.bound, blocking=blocking, lms=self._lms.value)
-        session.count_steps(self.named_predictors())
-        session.provisional = self.abstention is not None
-        with within(session=session):
-            return await self._run(asked)
-
-    async def _run(self, given: Question) -> AnswerPrediction:
         from keqa.lms.adapter import adapter
 
-        story, failure, asked = RecordBuilder(), None, given
-        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+        session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
+        session.count_steps(self.named_predictors())
+        story, failure, given = RecordBuilder(), None, asked
+        with within(session=session), dspy.context(adapter=dspy.settings.adapter or adapter()):
             if given.history:
                 asked = await self._standing_alone(given)
             own = self.learned.ids_of(asked.question, asked.choices)
             if own:
-                current().hides = partial(self.learned.hides, asked.question, asked.choices)
+                session.hides = partial(self.learned.hides, asked.question, asked.choices)
             # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
             of_question = question_asked(given.question)
             with leaving_out(*own), asking_for(asked.question, asked.choices), of_question:
@@ -277,7 +278,7 @@ class Program(SharingLMs, Stage):
                     await self.solve(asked, story)
                 except UnansweredError as error:
                     failure = error
-        record = self._record(given, asked, story, failure)
+            record = self._record(given, asked, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
@@ -425,11 +426,12 @@ class Program(SharingLMs, Stage):
     def retriever(self, retriever: Any) -> None:
         self.bind_retriever(retriever)
 
-    def bind_retriever(self, retriever: Any) -> None:
+    def bind_retriever(self, retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
         """Search somewhere else from now on; what is given is what the constructor takes."""
         if "retriever" not in inspect.signature(type(self)).parameters:
             raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
-        self._retriever = NoCopy(check(_searches, {"retriever": retriever}, type(self).__name__)["retriever"])
+        given = check(Program.bind_retriever, {"retriever": retriever}, type(self).__name__)
+        self._retriever = NoCopy(given["retriever"])
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
@@ -474,10 +476,6 @@ class Program(SharingLMs, Stage):
                 f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
                 "same settings, such as gate=… or reason=…, before its state is loaded"
             )
-
-
-def _searches(retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
-    """What a retriever may be."""
 
 
 class SavedSettings(Parameter):

@@ -67,6 +67,11 @@ class Method:
     masked: bool = False
 
     @property
+    def cls(self) -> Any:
+        """The class whose arguments are its own: that of its gate, if it has one."""
+        return self.gate or load_class(self.target)
+
+    @property
     def needs_golds(self) -> bool:
         """Whether it takes the gold answers of what is asked."""
         return self.masked or (self.gate is not None and self.gate.needs == "golds")
@@ -168,8 +173,7 @@ def register_method(method: Method) -> Method:
 
 def _identity(method: Method) -> tuple[Any, ...]:
     """What makes a method itself: a notebook's cell that runs again makes its class again."""
-    cls = load_class(method.target) if method.gate is None else method.gate
-    return cls.__module__, cls.__qualname__, dict(method.fixed), method.variant
+    return method.cls.__module__, method.cls.__qualname__, dict(method.fixed), method.variant
 
 
 def parse_spec(text: str) -> Spec:
@@ -199,27 +203,23 @@ def parse_spec(text: str) -> Spec:
 def check_arguments(spec: Spec) -> None:
     """Refuse a specification whose arguments its method does not have, or that have another type or range."""
     method = spec.method
-    cls: Any = load_class(method.target) if method.gate is None else method.gate
-    known = takes(method) if method.gate is None else set(arguments_of(cls)) - _OF_GATES
-    unknown = sorted(set(spec.arguments) - known)
-    if unknown:
+    known = takes(method) if method.gate is None else set(arguments_of(method.gate)) - _OF_GATES
+    if unknown := sorted(set(spec.arguments) - known):
         raise InputError(f"{spec.label}: {method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
     try:
         if method.gate is None:
-            cls.Settings.read(spec.arguments, spec.label)
+            method.cls.Settings.read(spec.arguments, spec.label)
         else:
-            check(cls, spec.arguments, spec.label)
+            check(method.gate, spec.arguments, spec.label)
     except ConfigurationError as error:
         raise InputError(str(error)) from error
 
 
 def takes(method: Method) -> set[str]:
     """The names of the settings that a method has."""
-    without = {"gate", *method.fixed}
     # KEQA's threshold is that of its vote; any other gate has a threshold of its own, on a scale of its own.
-    without |= {"threshold"} if method.gate not in (None, VoteGate) else set()
-    cls: Any = load_class(method.target)
-    return set(cls.Settings.model_fields) - without
+    without = {"threshold"} if method.gate not in (None, VoteGate) else set()
+    return set(load_class(method.target).Settings.model_fields) - without - {"gate", *method.fixed}
 
 
 def compilable(method: Method) -> bool:
@@ -245,7 +245,7 @@ def name_of(program: Any) -> str:
     return max(fitting, key=lambda method: len(method.fixed)).name
 
 
-def class_of_saved(name: str) -> Callable[..., Any]:
+def class_of_saved(name: str) -> Any:
     """The class of the programs that are saved under a name."""
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(
@@ -260,20 +260,18 @@ def arguments_of(cls: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(cls).parameters)
 
 
-def required(cls: Callable[..., Any]) -> list[str]:
-    """The names of the arguments that a class is not made without."""
-    parameters = inspect.signature(cls).parameters.values()
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in kinds]
+def made(cls: Any, retriever: Any, lms: Any, settings: Mapping[str, Any]) -> Any:
+    """A program of a class, with a retriever where it takes one."""
+    searches = {"retriever": retriever} if "retriever" in arguments_of(cls) else {}
+    return cls(**searches, lms=lms, **settings)
 
 
-def load_class(target: str | Callable[..., Any]) -> Callable[..., Any]:
+def load_class(target: str | Callable[..., Any]) -> Any:
     """Import what a target names."""
     if not isinstance(target, str):
         return target
     module, _, name = target.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    return getattr(import_module(module), name)
 
 
 def _value(name: str, text: str) -> Any:

@@ -1,21 +1,12 @@
 """What sentences of passages say: which of them carried an answer, and which say different things of the same.
 
-Which sentence an LM drew an answer from, nobody can look up; asking it once more would cost a call and could be made
-up. So it is found in the text, by rules that anyone can check:
-
-1. where sentences were selected as evidence (KS-LLM), those of the passage;
-2. else the sentences that hold the answer, those that share most of their words with the question;
-3. else, where the answer is in other words (a yes, a number that was counted), the sentence that shares most words with
-   the question and the answer, where it shares any.
-
-Words are compared without function words, and the rarer a word is in the passage, the more it counts.
+Which sentence an LM drew an answer from is found in the text, by rules that anyone can check: sentences selected as
+evidence (KS-LLM); else those that hold the answer and share most words with the question; else the one that shares most
+words with question and answer. Function words do not count, and the rarer a word is in the passage, the more it does.
 
 Two sentences contradict each other where one value, a name or a number, stands in the place of another and nearly all
 else is the same. Where two such places differ, they speak of two things: of two projects each has its own head. So do
 they where what differs is what was asked about.
-
-What a quiz is about, its names and numbers or else most of its words, and whether passages speak of it, is decided by
-words alone as well, which costs nothing: before anything is asked, and where nothing that was found helps.
 """
 
 from __future__ import annotations
@@ -121,11 +112,7 @@ def content_words(text: str) -> list[str]:
 
 
 def names_of(text: str) -> list[list[str]]:
-    """The names and numbers in a question, each as its words in small letters.
-
-    Words in capitals that follow each other are one name. The first word counts only where it is a number: every
-    question begins with a capital.
-    """
+    """The names and numbers in a question, each as its words in small letters; capitals side by side are one."""
     content, found, end = set(content_words(text)), list[list[str]](), 0
     for match in _WORD.finditer(_CJK.sub(lambda run: " " * len(run[0]), text)):
         word = match[0]
@@ -137,10 +124,7 @@ def names_of(text: str) -> list[list[str]]:
 
 
 def spoken_of(quiz: str, passages: Iterable[str], *, least: float = 2 / 3) -> list[str]:
-    """What of a quiz passages speak of: the names of it that stand in one of them, or else its words.
-
-    None where less than a share of the names, or too few words, stand there for the passages to be about the quiz.
-    """
+    """What of a quiz passages speak of: its names that stand in one of them, or else its words, if enough."""
     bags = [set(words_of(passage)) for passage in passages]
     names = names_of(quiz)
     if any(not word.isdigit() for name in names for word in name):
@@ -180,10 +164,7 @@ def as_written(text: str, sentence: str) -> str:
 
 
 def supporting_sentences(text: str, question: str, answer: str | None, evidence: Sequence[str] = ()) -> list[str]:
-    """The sentences of a passage that carried an answer, as they stand there in their order; three at most.
-
-    Evidence are sentences that were selected of all passages; they decide where any is of this one.
-    """
+    """The sentences of a passage that carried an answer, as they stand there; three at most."""
     parts = sentences_of(text)
     chosen = {one_line(sentence) for sentence in evidence}
     if selected := [part for part in parts if any(part in one or one in part for one in chosen)]:
@@ -233,10 +214,7 @@ def disagreements(
 
 
 def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[Contradiction]:
-    """Where two texts contradict each other on what was asked.
-
-    Beside a number sentences may differ in so many other words: with any, one may hold for managers only.
-    """
+    """Where two texts contradict each other on what was asked."""
     others = sentences_of(second)[:_SENTENCES]
     for one in sentences_of(first)[:_SENTENCES]:
         for other in others:
@@ -279,10 +257,7 @@ def differing_value(first: str, second: str, asked: str, other_words: int = OTHE
 def _compared(
     one: Sequence[str], other: Sequence[str], is_value: Callable[[str], bool], content: set[str]
 ) -> tuple[tuple[Sequence[str], Sequence[str]], list[str], int] | None:
-    """The two values in whose place sentences differ, the words that they share, and how many others they do not.
-
-    None where they differ in no value, in several, or where one says what it is said of and the other does not.
-    """
+    """The only values that sentences differ in, the words that they share, and how many others they do not."""
     values: list[tuple[Sequence[str], Sequence[str]]] = []
     same: list[str] = []
     others = 0

@@ -64,13 +64,9 @@ class SharedDraws:
     """Calls by what is asked, for any number of programs and threads on the same language models.
 
     A call that failed is remembered as well, so that all gates read the same draws; it is in no store, so that the
-    next process makes it again.
-
-    Attributes:
-        probabilities: Whether draws are made with the probabilities of their tokens, which `ProbabilityGate` needs, or
-            (`keqa.programs.gates.IF_ANY`) where the language model gives them.
-        largest: Where not 0, so many draws are made at least, and a gate is given of them, and charged for, what the
-            program itself would draw, wave by wave; otherwise it is given and charged all.
+    next process makes it again. `probabilities` are those of tokens, always or ``IF_ANY``. Where `largest` is not 0, so
+    many draws are made at least, and a gate is given and charged wave by wave what the program itself would draw;
+    otherwise all.
     """
 
     keeps_failures: ClassVar[bool] = False
@@ -108,10 +104,7 @@ class SharedDraws:
     async def predict(
         self, predictor: dspy.Predict, *, nth: int = 0, shown: str = "", **arguments: Any
     ) -> dspy.Prediction:
-        """Make a call as `keqa.programs.calls.ask.predict` does, unless it was made before as the `nth` attempt.
-
-        What the demonstrations that the call finds depend on besides its inputs is `shown`.
-        """
+        """Make a call, once as the `nth` attempt; `shown` is what demonstrations depend on besides."""
         key = f"draws:{digest(self._asked(predictor, nth, shown, arguments))}"
         while True:
             mine: Future[_Made | None] = Future()

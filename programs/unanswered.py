@@ -57,11 +57,7 @@ _SLIDE = {"de": "Folie", "fr": "diapositive", "es": "diapositiva", "it": "diapos
 
 
 def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord) -> Unanswered:
-    """The finding that the documents do not say what was asked.
-
-    `question` stands alone, `quizzes` are none where it is its own only quiz, and `last` is the question itself, which
-    was asked of the documents at the end and is missing, too.
-    """
+    """The finding that the documents do not say what was asked; `last` is the question itself, asked of them."""
     missing = [one.missing for one in quizzes if one.missing is not None]
     if not missing and last.missing is not None:
         missing = [last.missing]

@@ -24,9 +24,8 @@ def _inside(name: str) -> Callable[..., Any]:
 class ModuleWrapper(dspy.Module, Generic[M]):
     """Asked, nested, streamed, copied and loaded as the module inside it, with something beside it.
 
-    Within a module of somebody's its predictors have the names that those of the inner module would have there, so that
-    a state that was saved with one is loaded with the other. What it has not itself is the inner module's: attributes
-    are read and set there.
+    Its predictors have the names of the inner module's, so that a state of the one is loaded into the other. What
+    it has not itself is read and set there.
     """
 
     program: M

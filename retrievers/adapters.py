@@ -106,7 +106,6 @@ class AdaptedRetriever(SharedRetriever):
         return _hits(self._search(query, wanted), self.name)[:wanted]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; each is searched for by itself."""
         return [self.search(query, k) for query in queries]
 
     @property
@@ -248,7 +247,6 @@ def _number(value: Any) -> float | None:
 
 
 def _get(item: Any, names: Sequence[str]) -> Any:
-    """The first of some parts that a mapping or an object has."""
     parts = (item.get(name) if isinstance(item, Mapping) else getattr(item, name, None) for name in names)
     return _first(*(None if callable(part) else part for part in parts))
 

@@ -225,7 +225,6 @@ class SharedRetriever(Retriever):
     own_documents: bool = True
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` hits, best first."""
         return self.search_many([query], k)[0]
 
     def fresh(self) -> Self:
@@ -240,7 +239,6 @@ class SharedRetriever(Retriever):
 
 
 def checked_k(k: int) -> int:
-    """Return how many passages are asked for."""
     if k < 1:
         raise InputError(f"at least one passage must be asked for, not {k}")
     return k

@@ -24,23 +24,17 @@ class KeptHits(list[Hit]):
     """Hits that a cache gave, and no search; otherwise a list as any other."""
 
     def __init__(self, hits: Iterable[Hit], seconds: float) -> None:
-        """Take over hits."""
         super().__init__(hits)
         self.seconds = seconds
 
 
 class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever"]):
-    """Finds what another retriever found before for the same query, and lets it search for the rest.
-
-    A retrieval is kept under everything that the manifest of the index says, the query and the number of passages. So
-    an index that was built again, or changed, is searched again. Several processes may share a file.
-    """
+    """Finds what another retriever found before, in an index of the same manifest, and lets it search for the rest."""
 
     passes_on = True
     """What it finds is what the retriever behind it finds."""
 
     def __init__(self, retriever: Retriever, path: Path | str) -> None:
-        """Open a cache, or begin one."""
         self.retriever = retriever
         self.own_documents = getattr(retriever, "own_documents", True)
         self.hits = self.misses = 0
@@ -51,7 +45,6 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
 
     @property
     def manifest(self) -> Any:
-        """What the index says about itself."""
         return getattr(self.retriever, "manifest", None)
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
@@ -92,7 +85,6 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         return digest
 
     def close(self) -> None:
-        """Close the file. The retriever stays open."""
         self._file.close()
 
     def __exit__(self, *error: object) -> None:
@@ -104,7 +96,6 @@ def _key(index: str, query: str, k: int) -> str:
 
 
 def _row(hit: Hit) -> list[Any]:
-    """A hit as it is kept."""
     passage = hit.passage
     return [passage.id, passage.title, passage.text, hit.score, passage.place.packed()]
 

@@ -1,8 +1,7 @@
 """Changing an index that is there: files added, removed, or brought in step with a folder, without building it again.
 
-Either all of a change is in the index afterwards or, after any failure or kill, none of it; whoever searches meanwhile
-finds what was there before. Only what differs is written: of a file whose digest has changed, the passages that are not
-in the index as they are now.
+Either all of a change is in the index afterwards or, after any failure or kill, none of it. Only what differs is
+written: of a file whose digest has changed, the passages that are not in the index as they are now.
 """
 
 from __future__ import annotations

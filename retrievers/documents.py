@@ -58,10 +58,7 @@ class NoDocumentError(RetrievalError):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceDocument:
-    """The evidence document of a question: one title and text, or those of several pages in their order.
-
-    The id is that of the question, or of this pair of question and document.
-    """
+    """The evidence document of a question: titles and texts of its pages; its id is that of the question or pair."""
 
     id: str
     question: str
@@ -69,7 +66,6 @@ class EvidenceDocument:
     origin: str = ""
 
     def as_line(self) -> dict[str, Any]:
-        """As a line of a file holds it."""
         passages = [{"title": title, "text": text} for title, text in self.passages]
         return {"id": self.id, "question": self.question, "passages": passages, "origin": self.origin}
 
@@ -85,11 +81,7 @@ class DocumentsManifest:
 
 
 class DocumentsRetriever(SharedRetriever):
-    """Gives the document of the question that is asked; documents never cross questions.
-
-    Every method may search it: one that searches for parts of a question, as KEQA does for its quizzes, finds the
-    document of the question in each search. Outside of a program the query is the question.
-    """
+    """Gives the document of the question that a program asks, whatever is searched for; else that of the query."""
 
     own_documents = False
 
@@ -122,7 +114,6 @@ class DocumentsRetriever(SharedRetriever):
         return f"{_id.get() or ''}\0{_question.get() or ''}"
 
     def document(self, question: str, identity: str | None = None) -> EvidenceDocument:
-        """The document of a question."""
         places = self._places.get(plain(question), ())
         if not places:
             raise NoDocumentError(f"{self.path.name} has no document for the question {question[:200]!r}")
@@ -173,7 +164,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def document_of(line: bytes, where: str) -> EvidenceDocument:
-    """Read a line of a file of documents."""
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError as error:

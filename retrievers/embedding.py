@@ -48,7 +48,6 @@ class EmbeddingModel:
     """A sentence-transformers model. Safe to use from many threads, one of which is served at a time."""
 
     def __init__(self, name: str, model: Any) -> None:
-        """Use `open_model`, which shares what is open already."""
         self.name = name
         self._model = model
         self._raw: Any = None
@@ -58,7 +57,6 @@ class EmbeddingModel:
     def embed(
         self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
     ) -> Vectors:
-        """One row for each text."""
         method = {None: "encode", "query": "encode_query", "document": "encode_document"}[side]
         given = {} if prefix is None else {"prompt": prefix}
         with self._lock:
@@ -98,7 +96,6 @@ class EmbeddingModel:
         return [row / np.linalg.norm(row, axis=1, keepdims=True) for row in own]
 
     def prefix(self, side: Side) -> str:
-        """What the model itself says to put before each text of a side."""
         prompts = self._model.prompts
         return next((prompts[name] for name in _PROMPTS[side] if prompts.get(name)), "")
 
@@ -108,7 +105,6 @@ class EmbeddingModel:
 
     @property
     def similarity(self) -> str:
-        """How the model says that its vectors are compared: ``cosine``, ``dot`` and so on."""
         return str(self._model.similarity_fn_name)
 
 
@@ -193,7 +189,6 @@ class HostedModel(EmbeddingModel):
     """An embedding model behind an API. Safe to use from many threads."""
 
     def __init__(self, name: str) -> None:
-        """Take its name, which LiteLLM reads; nothing is asked yet."""
         # Its list of prices comes with it, and is not fetched.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         import dspy
@@ -208,7 +203,6 @@ class HostedModel(EmbeddingModel):
     def embed(
         self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
     ) -> Vectors:
-        """One row for each text; several requests are on their way at a time."""
         batches: list[list[str]] = [[]]
         for text in texts:
             size = sum(map(len, batches[-1])) + len(prefix or "") + len(text)
@@ -246,12 +240,10 @@ class HostedModel(EmbeddingModel):
         raise ConfigurationError(f"the model {self.name!r} gives no vectors of single tokens: name a local model")
 
     def prefix(self, side: Side) -> str:
-        """Empty: it says nothing of itself."""
         return ""
 
     @property
     def similarity(self) -> str:
-        """``cosine``: what all of these models are made for."""
         return "cosine"
 
     def price(self, size: int) -> str:
@@ -300,7 +292,6 @@ class Encoder:
     def __init__(
         self, settings: EncoderSettings, for_queries: EmbeddingModel, for_passages: EmbeddingModel | None
     ) -> None:
-        """Use `choose` for a new index and `open` for one that is there."""
         self.settings = settings
         self._for_queries, self._for_passages = for_queries, for_passages
 
@@ -341,11 +332,8 @@ class Encoder:
     def recognised(
         cls, settings: EncoderSettings, probe: Sequence[float] | Vectors, where: Path | str, model: str | None
     ) -> Encoder:
-        """Open the model that questions to an index need, and see that it is the one that the index was built with.
-
-        To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
-        as a package is opened because an index says so, and every other one because its user does.
-        """
+        """Open the model that questions to an index need, and see that it is the one that the index was built with."""
+        # To open a model is to fetch it, and to run what comes with it: only that of the package is opened unasked.
         name = _named(settings.query_model, model, where, "questions")
         try:
             encoder = cls(settings, open_model(name), None)
@@ -378,11 +366,9 @@ class Encoder:
         return row
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """One row for each question."""
         return self._embed(self._for_queries, texts, "query", self.settings.query_prefix)
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
-        """One row for each passage."""
         if self._for_passages is None:
             raise ConfigurationError("this encoder was opened for questions, and has no model for passages")
         texts = list(map(self.settings.text_of, passages))

@@ -1,7 +1,6 @@
 """The engines of retrieval that there are, and how an address leads to an index of one.
 
-Building an index, opening it, its facts and the tables of a comparison read this registry; `register_engine` adds
-engines of other packages while a process runs. Nothing of an engine is imported before an index of it is built or
+`register_engine` adds engines of other packages. Nothing of an engine is imported before an index of it is built or
 opened.
 """
 
@@ -23,7 +22,7 @@ from keqa.retrievers.manifest import DENSE, EMBEDDED, parse, read_lines
 
 if TYPE_CHECKING:
     from keqa.retrievers.documents import DocumentsRetriever
-    from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+    from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
     from keqa.retrievers.hybrid import HybridRetriever
     from keqa.retrievers.local.dense import DenseRetriever
     from keqa.retrievers.local.index import TantivyRetriever
@@ -175,7 +174,7 @@ class _Embedded(Engine):
     options: tuple[BuildOption, ...] = (_OUT, _LANGUAGE)
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("local.index").TantivyRetriever.open(address)
+        return _module("local.index").TantivyRetriever(address)
 
     def facts(self, address: str) -> dict[str, Any]:
         opened = _module("local.index").open_checked(Path(address))
@@ -195,7 +194,7 @@ class _Dense(_Embedded):
     options: tuple[BuildOption, ...] = (_OUT, *_MODEL_OPTIONS)
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("local.dense").DenseRetriever.open(address, model)
+        return _module("local.dense").DenseRetriever(address, model)
 
     def facts(self, address: str) -> dict[str, Any]:
         _module("local.dense").open_files(Path(address))
@@ -213,7 +212,8 @@ class _Dense(_Embedded):
         return address if model == _module("embedding").LOCAL else f"{address}{MODEL}{model}"
 
     def change(self, address: str, model: str | None) -> Any:
-        return _module("local.dense").changing(address, model)
+        dense = _module("local.dense").DenseChanger
+        return _module("local.build").changing(address, lambda folder: dense(folder, model))
 
 
 class _Elasticsearch(Engine):
@@ -237,11 +237,11 @@ class _Elasticsearch(Engine):
     )
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("elasticsearch").ElasticsearchRetriever.open(address)
+        return _module("elasticsearch.retriever").ElasticsearchRetriever.open(address)
 
     def facts(self, address: str) -> dict[str, Any]:
         client = _module("elasticsearch.client")
-        target, _ = client.address_and_model(address)
+        target = client.parse_address(address)
         with client.connect(target) as connected:
             generations = _module("elasticsearch.generation").Generations(connected, target)
             manifest = generations.manifest()
@@ -249,12 +249,12 @@ class _Elasticsearch(Engine):
             return {**_entries_of(manifest), **generations.facts(manifest.data), "files": files}
 
     def build(self, passages: Any, address: str, *, name: str | None = None, **options: Any) -> Any:
-        return _module("elasticsearch").load_index(passages, address, **options)
+        return _module("elasticsearch.writing").load_index(passages, address, **options)
 
     def locate(self, given: Mapping[str, Any]) -> str:
         if "url" not in given or given.get("name") is None:
             raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
-        return str(_module("elasticsearch").index_address(given["url"], given["name"]))
+        return str(_module("elasticsearch.client").index_address(given["url"], given["name"]))
 
     def described(self, built: Any) -> str:
         languages = super().described(built)
@@ -264,9 +264,8 @@ class _Elasticsearch(Engine):
         """The address, and beside it that of the vectors, where there are some."""
         if not hasattr(built, "encoder"):
             return address
-        package = _module("elasticsearch")
-        dense = ENGINES[DENSE].searched(package.dense_address(package.address_and_model(address)[0]), built)
-        return f"{address}{JOINT}{dense}"
+        vectors = dataclasses.replace(_module("elasticsearch.client").parse_address(address), dense=True)
+        return f"{address}{JOINT}{ENGINES[DENSE].searched(str(vectors), built)}"
 
     def change(self, address: str, model: str | None) -> Any:
         return _module("elasticsearch.writing").changing(address, model)
@@ -280,7 +279,7 @@ class _ElasticsearchVectors(_Elasticsearch):
     builds = False
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("elasticsearch").ElasticsearchDenseRetriever.open(address, model)
+        return _module("elasticsearch.retriever").ElasticsearchDenseRetriever.open(address, model)
 
 
 class _Documents(Engine):
@@ -365,11 +364,7 @@ def folder_and_model(address: str) -> tuple[Path, str | None]:
 
 
 def parts_of(address: Path | str) -> list[str]:
-    """The addresses that are joined in one, in their order.
-
-    A folder that is there is one address, whatever its name; so is an Elasticsearch address with several hosts
-    (``elasticsearch://a:9200,b:9200/name``).
-    """
+    """The addresses that are joined in one; a folder that is there is one, and so are several hosts of a cluster."""
     whole = str(address)
     if isinstance(address, Path) or is_documents(whole) or (whole and Path(whole).is_dir()):
         return [whole]
@@ -414,7 +409,7 @@ def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any
         engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
         if verify and (Path(place) / DATA).is_dir():
-            parts[-1]["checksums"] = dataclasses.asdict(_module("local.build").verify(Path(place)))
+            parts[-1]["checksums"] = _module("local.build").verify(Path(place))
     return parts
 
 

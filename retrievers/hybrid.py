@@ -47,7 +47,6 @@ class HybridRetriever(SharedRetriever):
     """Passages by their ranks in the lists of several retrievers. Safe to use from many threads where those are."""
 
     def __init__(self, retrievers: Sequence[Retriever], *, constant: int = CONSTANT, depth: int = DEPTH) -> None:
-        """Set up."""
         if len(retrievers) < 2:
             raise InputError("a hybrid needs two retrievers or more")
         if constant < 0 or depth < 1:
@@ -60,7 +59,6 @@ class HybridRetriever(SharedRetriever):
 
     @property
     def settings(self) -> dict[str, int]:
-        """The numbers of the fusion by their names."""
         return {"constant": self._constant, "depth": self._depth}
 
     @property

@@ -26,7 +26,6 @@ class Intake:
     """Goes through passages once, and knows afterwards what an index of them says about itself."""
 
     def __init__(self, passages: Iterable[Any], language: str = "auto", languages: Collection[str] = LANGUAGES) -> None:
-        """Look at the first passages."""
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
         self.origin: Origin | None = None
@@ -73,7 +72,6 @@ class Intake:
         }
 
     def report(self, notice: Notice) -> None:
-        """Say what the user should know of them."""
         if self.renamed:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
         if self._languages.keys() - {"en"}:
@@ -93,10 +91,9 @@ def _with_origins(passages: Iterable[Any]) -> Iterator[tuple[Passage, Origin | N
 
 
 class SeenIds:
-    """The ids so far, as 64-bit hashes in a flat table: 21 million of them take 270 MB, a set of text 2 GB.
+    """The ids so far, as 64-bit hashes in a flat table: 21 million of them take 270 MB, a set of text 2 GB."""
 
-    Two different ids with the same hash (one chance in 80,000 at 21 million) cost one of them a suffix, nothing else.
-    """
+    # Two different ids with the same hash (one chance in 80,000 at 21 million) cost one of them a suffix, nothing else.
 
     def __init__(self) -> None:
         self._size = 0

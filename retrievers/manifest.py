@@ -1,7 +1,4 @@
-"""What an index says about itself, checked whenever it is opened; what is not in it; and what is done to it.
-
-An index may come from anyone: each entry of a manifest is of its type and size.
-"""
+"""What an index, which may come from anyone, says about itself; what is not in it; and what is done to it."""
 
 from __future__ import annotations
 
@@ -60,11 +57,7 @@ _D = TypeVar("_D", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What of the sources is not in an index.
-
-    Files that nobody expects there are passed over, by kind (``.png``, ``hidden``, ``empty``). What should have been
-    read and was not is counted by reason (``damaged``), and the first hundred are named with theirs.
-    """
+    """What of the sources is not in an index: what nobody expects there by kind (``.png``), the rest by its reason."""
 
     passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
     unread: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -75,7 +68,6 @@ class LeftOut:
 
     @property
     def unexpected(self) -> int:
-        """How many files and folders should have been read and were not."""
         return sum(self.unread.values())
 
     def joined(self, other: LeftOut) -> LeftOut:
@@ -110,7 +102,7 @@ class LeftOutCounter:
     """Counts what is left out while sources are read."""
 
     def __init__(self, named: Collection[str] = ()) -> None:
-        """Start counting; files of the absolute paths that are named are read, and not passed over in a folder."""
+        """Files of the absolute paths that are named are read, and not passed over in a folder."""
         self._named = named
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
@@ -135,7 +127,6 @@ class LeftOutCounter:
             self._names.append(_short(visible_line(why if str(path) in why else f"{path}: {why}")))
 
     def result(self) -> LeftOut:
-        """What was left out so far, what is most frequent first."""
         return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
 
 
@@ -213,7 +204,6 @@ class Manifest(IndexManifest):
 
     @property
     def language(self) -> str:
-        """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
 
 
@@ -235,7 +225,6 @@ class EncoderSettings:
     dimension: int
 
     def problems(self, probe: Sequence[float]) -> Iterator[str]:
-        """What is wrong with settings that were read from a manifest, and with the vector beside them."""
         if self.similarity not in SIMILARITIES:
             yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
         if not 1 <= self.dimension <= _LARGEST_DIMENSION:
@@ -255,10 +244,7 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """How vectors are searched: ``"flat"`` compares a question with every one.
-
-    ``"ivf-sq8"`` does with those of the ``nprobe`` lists that are closest to it, each number of a vector in 8 bits.
-    """
+    """How vectors are searched: every one of them, or those of the ``nprobe`` closest lists, of 8 bits a number."""
 
     kind: str
     lists: int = 0
@@ -282,7 +268,6 @@ class DenseManifest(IndexManifest):
     rows: int
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
         yield from IndexManifest.problems(self)
         yield from self.encoder.problems(self.probe)
         kind, lists, nprobe = dataclasses.astuple(self.vectors)
@@ -367,7 +352,6 @@ class SourceHash:
     """A running hash over passages, or over a change of an earlier state."""
 
     def __init__(self, earlier: str = "") -> None:
-        """Start from nothing, or from the hash of an earlier state."""
         self._hash = hashlib.sha256(earlier.encode())
 
     def add(self, passage: Passage) -> None:
@@ -380,11 +364,9 @@ class SourceHash:
             self._hash.update(b"place" + passage.place.packed().encode())
 
     def delete(self, passage_id: str) -> None:
-        """Take in that a passage was deleted."""
         self._hash.update(b"deleted" + passage_id.encode())
 
     def hexdigest(self) -> str:
-        """Return the hash so far."""
         return self._hash.hexdigest()
 
 

@@ -21,7 +21,6 @@ class MaskingRetriever(SharedRetriever):
         self.own_documents = False
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Search; see `keqa.retrievers.base.Retriever`."""
         found = []
         for query, hits in zip(queries, self.retriever.search_many(queries, k), strict=True):
             pattern = naming(self._golds(query))

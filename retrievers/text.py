@@ -41,11 +41,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def clean_text(value: object) -> str:
-    """Return the text of a value without what an index refuses, in Unicode's composed form.
-
-    ``None`` becomes the empty text. Control characters other than tab and newline become spaces; lone surrogates
-    and byte order marks are dropped. Composed form (NFC) makes two spellings of the same letter one term.
-    """
+    """The text of a value without what an index refuses, composed (NFC): two spellings of a letter are one term."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else str(value)
@@ -68,7 +64,6 @@ def _long_marks() -> re.Pattern[str]:
 
 
 def one_line(text: str) -> str:
-    """Return the text with each run of white space made one space."""
     return " ".join(text.split())
 
 
@@ -267,10 +262,7 @@ _HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020
 
 @dataclass(frozen=True, slots=True)
 class AnalyzerSettings:
-    """What an index was built with and a query must follow; kept in the manifest and compared on opening.
-
-    The language is that of passages of which it is unclear, and the weight what a match in the title counts.
-    """
+    """What an index was built with and a query must follow; the language is that of passages of which it is unclear."""
 
     # Raised whenever a change makes terms of old indexes and new queries differ.
     version: int
@@ -288,7 +280,6 @@ LANGUAGES: Final = tuple(_SETTINGS)
 
 
 def settings_for(language: str) -> AnalyzerSettings:
-    """Return the settings of a language."""
     if language not in _SETTINGS:
         raise InputError(f"unknown language {language!r}: use auto, or one of {', '.join(_SETTINGS)}")
     return _SETTINGS[language]
@@ -347,7 +338,6 @@ def _term(word: str, language: str) -> str:
 
 
 def index_terms(text: str, language: str) -> list[str]:
-    """The terms of a passage."""
     words, joined = _joined_terms(text)
     # English words stand in any other language.
     return [*analyzer(language if language in STEMMED else "en").analyze(words), *joined]
@@ -365,11 +355,9 @@ def _joined_terms(text: str) -> tuple[str, list[str]]:
 
 
 def query_terms(query: str, *languages: str) -> list[str]:
-    """Return the terms that a query is searched for, each once.
+    """The terms that any text as a query is searched for, each once: its words, as each of the languages stems them.
 
-    Any text is a query: nothing in it is an operator. Its words are stemmed as those of each language are. The stop
-    words of the languages that it may be in are dropped unless nothing else is left ("The Who"). The result is empty
-    only where the query has neither letters nor digits.
+    Stop words are dropped unless nothing else is left ("The Who").
     """
     words, joined = _joined_terms(clean_text(query))
     spoken = dict.fromkeys(code if code in STEMMED else "en" for code in languages)

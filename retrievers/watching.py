@@ -39,11 +39,7 @@ class _WatchedIndex(NamedTuple):
 
 
 class WatchedRetriever(SharedRetriever):
-    """Searches an index that other processes change or build again.
-
-    It shows the index as it was found last, until :meth:`refresh`. Within :meth:`one_state` all searches see one state,
-    whatever is refreshed meanwhile; so many states as are in use are open.
-    """
+    """Searches an index that others change, as it was found last until :meth:`refresh`; see also :meth:`one_state`."""
 
     passes_on = True
     """What it finds is what the retriever behind it finds."""
@@ -64,7 +60,6 @@ class WatchedRetriever(SharedRetriever):
 
     @property
     def manifest(self) -> Any:
-        """What that state says about itself."""
         return getattr(self.retriever, "manifest", None)
 
     def refresh(self) -> bool:
@@ -91,7 +86,6 @@ class WatchedRetriever(SharedRetriever):
             self._held.reset(token)
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Search; see `keqa.retrievers.base.Retriever`."""
         return self.retriever.search_many(queries, k)
 
 

@@ -57,7 +57,7 @@ def open_encyclopedia(
 
         build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name=_NAME)
 
-    return _opened(_NAME, passages, cache, TantivyRetriever.open, build)
+    return _opened(_NAME, passages, cache, TantivyRetriever, build)
 
 
 def open_dense_encyclopedia(passages: Sequence[Passage] | None = None, *, cache: Path | None = None) -> DenseRetriever:
@@ -65,7 +65,7 @@ def open_dense_encyclopedia(passages: Sequence[Passage] | None = None, *, cache:
     from keqa.retrievers import DenseRetriever, build_dense
 
     build = partial(build_dense, notice=lambda text: None, name=_NAME)
-    return _opened(f"{_NAME}-dense", passages, cache, DenseRetriever.open, build)
+    return _opened(f"{_NAME}-dense", passages, cache, DenseRetriever, build)
 
 
 def _opened(

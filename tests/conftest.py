@@ -22,6 +22,7 @@ from fixtures.command_line import keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
 from hypothesis import HealthCheck, settings
 from servers import elasticsearch
+from servers.openai_server import inputs_of, markers
 
 from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
@@ -39,7 +40,6 @@ Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 _FIRST_LINES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
 # Where two begin alike, all of the instructions are compared.
 _OBJECTIVES = {" ".join(getattr(signatures, name).instructions.split()): name for name in signatures.__all__}
-_SECTION = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL)
 
 
 class ScriptedEngine:
@@ -65,7 +65,7 @@ class ScriptedEngine:
         objective = system.split("your objective is:")[-1].strip()
         name = _OBJECTIVES.get(" ".join(objective.split())) or _FIRST_LINES[objective.split("\n")[0].strip()]
         prompt = request.messages[-1].text or ""
-        inputs = {key: value.strip() for key, value in _SECTION.findall(prompt)}
+        inputs = inputs_of(prompt)
         with self._lock:
             self.calls.append((name, inputs, request.config))
             self.prompts.append("\n".join(m.text or "" for m in request.messages))
@@ -79,8 +79,7 @@ class ScriptedEngine:
             with self._lock:
                 self.busy -= 1
         if isinstance(outputs, Mapping):
-            sections = [f"[[ ## {key} ## ]]\n{value}" for key, value in outputs.items()]
-            outputs = "\n\n".join([*sections, "[[ ## completed ## ]]"])
+            outputs = markers(**outputs)
         return Response(
             id=None,
             model=request.model,

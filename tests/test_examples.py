@@ -14,42 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PRINTED = {
     "compare_models.py": ["keqa/tiny: 7 of 10 quizzes known, 3 retrievals"],
     "compile_a_program.py": ["plain: F1 ", "compiled: F1 ", "Read the runs with: keqa compare "],
-    "dspy_compatibility.py": [
-        f"OK     {use}"
-        for use in (
-            "configure, context",
-            "Part of a module, named_predictors",
-            "Evaluate",
-            "Parallel, batch",
-            "acall, asyncify, calls inside a running loop",
-            "track_usage, callbacks, inspect_history",
-            "Disk cache",
-            "Chat, JSON and XML adapters",
-            "deepcopy, reset_copy",
-            "BootstrapFewShot",
-            "BootstrapFewShotWithRandomSearch",
-            "GEPA",
-            "MIPROv2",
-            "SIMBA",
-            "COPRO",
-            "KNNFewShot",
-            "BetterTogether (prompts)",
-            "majority, Ensemble",
-            "The serializer of streaming",
-            "BestOfN, Refine",
-            "BestOfN, Refine over a module with a program in it",
-            "Wrong retrievers are refused",
-            "Retrievers of DSPy's and of other makes, functions",
-            "Faults in a retriever surface",
-            "No optimizer shows a question its own labels",
-            "BootstrapFinetune",
-            "BetterTogether (prompts, then weights)",
-            "as_tool, ReAct",
-            "keqa.compile: optimizer objects, metrics, a result to ask",
-            "keqa.compile in a parent",
-            "Searches in traces",
-        )
-    ],
+    "dspy_compatibility.py": ["40 of 40 uses are OK"],
     # Questions asked at once share batches as time has it, which may move a draw: who is asked counts here.
     "inside_a_module.py": ["In which country is Harton? ", "exact match: "],
     "own_documents.py": [

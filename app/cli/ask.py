@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,14 +13,13 @@ from rich.text import Text
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.declare import argument, option
-from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
+from keqa.cli.options import AS_JSON, AskedOptions
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from keqa.data.question import AnswerType
     from keqa.lms import Roles
-    from keqa.programs.build import Parts
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
@@ -31,7 +30,7 @@ _COMMANDS = "/story shows how the last answer was reached, /new forgets what was
 def ask(
     *,
     question: str = argument("QUESTION", "The question; - reads it from standard input."),
-    program: ProgramOptions,
+    options: AskedOptions,
     method: str = option(
         "Any method of keqa compare, such as ks-llm or rag:top_k=5, with the settings below that it has.",
         default="keqa",
@@ -46,9 +45,6 @@ def ask(
         "Tokens that a reply may have.", shown="1024; 256 for a model in this process", min=1
     ),
     timeout: float = option("Seconds for one attempt at a call to a served model.", default=120.0, min=0.1),
-    models: LanguageModels,
-    options: KeqaOptions,
-    risk: RiskOptions,
 ) -> None:
     """Ask a question and see how it was answered.
 
@@ -73,19 +69,11 @@ def ask(
     if not clean(text):
         raise InputError("the question is empty")
 
-    def other(retriever: Retriever, roles: Roles) -> Program:
-        from keqa.programs.build import Parts, own_of
-
-        own, folder = own_of(models.lm), program.program
-        return _method(method, Parts(retriever, roles, options.settings(), folder, own=own, embedder=program.embedder))
-
-    make = None if method == "keqa" else other
-    asked, _, roles = open_all(program, models, options, risk, make=make, max_tokens=max_tokens, timeout=timeout)
-    console = status()
-    with console.status("asking…") as shown:
-        live = console.is_terminal and not quiet and not as_json
-        call = {"answer_type": kind, "choices": choices}
-        record, error = _answer(asked, text, call, shown.update if live else None)
+    make = None if method == "keqa" else partial(_method, method, options)
+    asked, _, roles = options.open(make, max_tokens=max_tokens, timeout=timeout)
+    with status().status("asking…") as shown:
+        live = shown.console.is_terminal and not quiet and not as_json
+        record, error = _answer(asked, text, {"answer_type": kind, "choices": choices}, shown.update if live else None)
     from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
@@ -114,18 +102,19 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
             warn("The answer is a guess: nothing was found that carries it.")
 
 
-def _method(name: str, parts: Parts) -> Program:
+def _method(name: str, options: AskedOptions, retriever: Retriever, roles: Roles) -> Program:
     from keqa.cli.running import refuse_foreign
-    from keqa.programs.build import make
+    from keqa.programs.build import Parts, make, own_of
     from keqa.programs.gate import asks
     from keqa.programs.registry import parse_spec
     from keqa.programs.shared_draws import SharedDraws
 
-    spec = parse_spec(name)
-    refuse_foreign(parts.settings, [spec])
+    spec, settings, program = parse_spec(name), options.method.settings(), options.program
+    refuse_foreign(settings, [spec])
     gate = spec.method.gate
     draws = None if gate is None else SharedDraws(probabilities=asks(gate) == "probabilities")
-    return make(spec, replace(parts, draws=draws))
+    own = own_of(options.models.lm)
+    return make(spec, Parts(retriever, roles, settings, program.program, draws, own=own, embedder=program.embedder))
 
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:
@@ -157,14 +146,14 @@ def _answer(
         return record, error
 
 
-def chat(program: ProgramOptions, models: LanguageModels, method: KeqaOptions, risk: RiskOptions) -> None:
+def chat(options: AskedOptions) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
     The last ten questions and their answers are its history. /story shows how the last answer was reached, /new
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    asked, _, roles = open_all(program, models, method, risk)
+    asked, _, roles = options.open()
     if sys.stdin.isatty():
         status().print(_COMMANDS, style="dim", soft_wrap=True)
     history: list[tuple[str, str]] = []

@@ -12,7 +12,15 @@ import typer
 
 from keqa.cli.console import Bars, emit, table, warn
 from keqa.cli.declare import Commands, argument, given, option, refuse_empty
-from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, MethodOptions, QuestionOptions
+from keqa.cli.options import (
+    AS_JSON,
+    IN_FLIGHT,
+    BoundaryLMOptions,
+    LanguageModel,
+    MethodOptions,
+    QuestionOptions,
+    check_models,
+)
 from keqa.errors import InputError
 from keqa.storage.files import check_writable
 
@@ -66,7 +74,7 @@ def collect(
     """
     refuse_empty("--program", program)
     check_writable(out, "--out")
-    model.check()
+    check_models(model)
     asked = _asked(questions)
     with Bars() as bars:
         from keqa.lms import check_reachable
@@ -84,16 +92,8 @@ def collect(
         data = {"dataset": asked.dataset, "split": asked.split, "seed": asked.seed}
         begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": tries, **data}
         with Journal.open(out / _DRAWS, begun) as journal:
-            found = collected_from(
-                made,
-                asked.examples,
-                tries=tries,
-                store=journal,
-                in_flight=in_flight,
-                dataset=asked.dataset,
-                split=asked.split,
-                progress=bars.report,
-            )
+            how = {"tries": tries, "in_flight": in_flight, "dataset": asked.dataset, "split": asked.split}
+            found = collected_from(made, asked.examples, store=journal, progress=bars.report, **how)
         write_collected(found, out / _QUIZZES)
     shares = [float(quiz.accuracy) for quiz in found.quizzes]
     right = sum(shares) / len(shares) if shares else None
@@ -198,7 +198,7 @@ def check(
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
     import dspy
 
-    from keqa.optimize.boundary.check import check_model
+    from keqa.optimize.boundary.check import check_model, draw_reliability
     from keqa.programs.boundary import read_model
 
     found: Any = read_model(model)
@@ -208,8 +208,6 @@ def check(
     with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
         figures = check_model(found, quizzes, found.roots)
         if plot is not None:
-            from keqa.optimize.boundary.check import draw_reliability
-
             draw_reliability(found, quizzes, plot)
     emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
 
@@ -218,10 +216,9 @@ def _asked(options: QuestionOptions) -> Questions:
     """The questions, of the train split where there is one and no other is given."""
     from keqa.cli.running import questions_of
 
-    named = options.questions or ""
     # A file is one split, whether it is the user's own or a benchmark's (NAME:FILE).
-    files = (named, named.partition(":")[2], options.data or "")
-    one_file = any(name and Path(name).is_file() for name in files)
+    named = options.questions or ""
+    one_file = any(place and Path(place).is_file() for place in (named, named.partition(":")[2], options.data))
     return questions_of(options if one_file or options.split else replace(options, split="train"), MethodOptions())
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from keqa.cli.console import Bars, emit, results, show_json, status, table
+from keqa.cli.console import Bars, emit, status, table
 from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
 from keqa.cli.options import (
     AS_JSON,
@@ -21,6 +21,7 @@ from keqa.cli.options import (
     INDEX,
     KeqaOptions,
     LanguageModels,
+    check_models,
     lm_option,
     open_retriever,
     server_of,
@@ -82,11 +83,9 @@ class LearningOptions:
 
     def check(self) -> None:
         """Refuse what could have no effect."""
-        refuse_empty("--reflection-lm", self.reflection_lm)
+        check_models(self)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
-        if self.reflection_api_base is not None and self.reflection_lm is None:
-            raise InputError("--reflection-api-base needs --reflection-lm")
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):
             raise InputError(
                 f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
@@ -94,10 +93,9 @@ class LearningOptions:
 
     def arguments(self) -> dict[str, Any]:
         """As `keqa.compile` takes them, without the language model that reflects."""
-        values = {**asdict(self), "training": read_training(self.training)}
+        values = asdict(self) | {"training": read_training(self.training)}
         del values["reflection_lm"], values["reflection_api_base"]
-        for name in ("boundary", "reference", "tuning"):
-            values[name] = not values.pop(f"no_{name}")
+        values |= {name: not values.pop(f"no_{name}") for name in ("boundary", "reference", "tuning")}
         return {**values, "budget": int(self.budget) if self.budget.isdecimal() else self.budget}
 
 
@@ -149,17 +147,16 @@ class SourceOptions:
 
         own: Mapping[str, Mapping[str, Any]] = {}
         chosen: list[Any] | None = None
-        problems: list[str] = []
-        if self.data:
-            found = of_training(self.data, split=self.split, sample=self.sample, seed=seed)
-            learned, problems = list(found.examples), list(found.problems)
-        elif self.train is None:
-            world = of_testbed("train")
-            learned, own = list(world.examples), world.settings
-            chosen = list(of_testbed("dev").examples)
-        else:
+        if self.train is not None:
             reading = read_examples(self.train)
             learned, problems = list(reading.examples), named(reading.problems)
+        elif self.data:
+            found = of_training(self.data, split=self.split, sample=self.sample, seed=seed)
+            learned, problems = list(found.examples), list(found.problems)
+        else:
+            world = of_testbed("train")
+            learned, own, problems = list(world.examples), world.settings, []
+            chosen = list(of_testbed("dev").examples)
         if self.val is not None:
             reading = read_examples(self.val)
             chosen = list(reading.examples)
@@ -208,10 +205,7 @@ class PriceOptions:
             from keqa.evaluation.reports.render import Rendered
 
             grid = estimates([found])
-            if as_json:
-                show_json({grid.name: grid.records})
-            else:
-                results().print(Rendered(grid), *further, sep="\n")
+            emit({grid.name: grid.records}, [Rendered(grid), *further], as_json=as_json)
             return
         most = _dollars(found)[1]
         status().print(" ".join([_said(found), *further]), soft_wrap=True)
@@ -265,7 +259,7 @@ def compile_command(
 
     settings = options.settings()
     spec = _method_of(method, settings)
-    models.check()
+    check_models(models)
     source.check(spec, models.lm)
     learning.check()
     refuse_empty("--program", program)
@@ -296,14 +290,15 @@ def compile_command(
     compiled.save(out, overwrite=force, command=invocation())
     from keqa.programs.reference.embedding import is_built_in
 
-    lms = "".join(f" --{_LM_OPTIONS[role]} transformers/{lm}" for role, lm in compiled.saved_lms(out).items())
-    ask = f'Ask with: keqa ask "…" --program {out}{lms}'
-    measure = f"Measure with: keqa evaluate {spec.method.name} --program {out}{lms}"
-    advice = ask if spec.method.kind == "keqa" else measure
+    advice = (
+        'Ask with: keqa ask "…"' if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name}"
+    )
+    advice += f" --program {out}"
+    advice += "".join(f" --{_LM_OPTIONS[role]} transformers/{lm}" for role, lm in compiled.saved_lms(out).items())
     # A model that only the folder names would not be opened.
-    embedder = learning.embedder
-    named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
-    emit(compiled.report.about(), [*_shown(compiled.report), advice + named], as_json=as_json)
+    if learning.embedder is not None and not is_built_in(learning.embedder):
+        advice += f" --embedder {learning.embedder}"
+    emit(compiled.report.about(), [*_shown(compiled.report), advice], as_json=as_json)
 
 
 def _compile(spec: Spec, parts: Any, trainset: Any, valset: Any, asked: list[Any], **options: Any) -> Any:
@@ -332,7 +327,7 @@ def _compile(spec: Spec, parts: Any, trainset: Any, valset: Any, asked: list[Any
 def read_training(text: str | None) -> dict[str, Any]:
     """The options of a training from a command line, such as ``epochs=3,rank=16``."""
     found: dict[str, Any] = {}
-    for part in (text or "").split(",") if text else []:
+    for part in text.split(",") if text else []:
         name, given, value = (one.strip() for one in part.partition("="))
         if not (name and given and value):
             raise InputError(f"--training is NAME=VALUE,NAME=VALUE, such as epochs=3,rank=16, and not {text!r:.80}")
@@ -382,7 +377,7 @@ def _shown(report: Report) -> Iterator[Any]:
     if report.settings:
         rows = []
         for name, setting in report.settings.items():
-            cells = (name, *("-" if value is None else str(value) for value in (setting.before, setting.after)))
+            cells = (name, *("-" if value is None else str(value) for value in setting))
             rows.append([Text(cell, "" if setting.before == setting.after else "bold") for cell in cells])
         yield _titled("Settings", rows, "setting", "before", "after")
     if report.curve:
@@ -399,30 +394,26 @@ def _shown(report: Report) -> Iterator[Any]:
         "expect a smaller gain on others.\n",
         "dim",
     )
-    for label, text in _costs(report).items():
-        yield Text.assemble((f"{label}: ", "bold"), text)
+    yield from (Text.assemble((f"{label}: ", "bold"), text) for label, text in _costs(report).items())
     if report.problems:
-        yield Text("What could not be used", "yellow")
-        yield from (Text(visible(f"  {problem}"), "yellow") for problem in report.problems[:_PROBLEMS_SHOWN])
-        if (more := len(report.problems) - _PROBLEMS_SHOWN) > 0:
-            yield Text(f"  and {more} more, which the program's folder lists", "yellow")
+        more = len(report.problems) - _PROBLEMS_SHOWN
+        further = [f"and {more} more, which the program's folder lists"] if more > 0 else []
+        lines = [visible(f"  {problem}") for problem in (*report.problems[:_PROBLEMS_SHOWN], *further)]
+        yield from (Text(line, "yellow") for line in ("What could not be used", *lines))
 
 
 def _predictors(report: Report) -> Iterator[Any]:
-    rewritten = [one for one in report.predictors if one.instruction_after != one.instruction_before]
-    learned = [
-        (
-            *(one.name, "rewritten" if one in rewritten else "as it was", str(one.demos_before)),
-            Text(str(one.demos_after), "green" if one.demos_after else "dim"),
-        )
-        for one in report.predictors
-    ]
-    yield _titled("What each predictor learned", learned, "predictor", "instruction", "demos before", "after")
-    for one in rewritten:
-        for when, text, style in (("before", one.instruction_before, "dim"), ("after", one.instruction_after, "")):
-            yield Text(f"{one.name}, instruction {when}", "bold")
-            yield Text(visible(text), style)
-        yield Text("")
+    rows, rewritten = [], []
+    for one in report.predictors:
+        if one.instruction_after != one.instruction_before:
+            for when, text, style in (("before", one.instruction_before, "dim"), ("after", one.instruction_after, "")):
+                rewritten += [Text(f"{one.name}, instruction {when}", "bold"), Text(visible(text), style)]
+            rewritten.append(Text(""))
+        after = Text(str(one.demos_after), "green" if one.demos_after else "dim")
+        how = "as it was" if one.instruction_after == one.instruction_before else "rewritten"
+        rows.append((one.name, how, str(one.demos_before), after))
+    yield _titled("What each predictor learned", rows, "predictor", "instruction", "demos before", "after")
+    yield from rewritten
 
 
 def _titled(title: str, rows: list[Any], *names: str) -> Any:
@@ -448,13 +439,13 @@ def _costs(report: Report) -> dict[str, str]:
     def spent(cost: CallCost) -> str:
         return f"{cost.calls:,} calls, {cost.prompt_tokens:,} tokens read and {cost.completion_tokens:,} written"
 
-    labelled = ", ".join(f"{count:,} {label}" for label, count in report.reference.items())
-    doubted = f"; unreliable sources: {', '.join(report.unreliable_sources)}" if report.unreliable_sources else ""
-    found = {
-        "utility reference": visible(f"{labelled} passages{doubted}") if report.reference else "none",
-        "boundary model": "none",
-    }
-    if report.boundary is not None:
+    found = {}
+    if report.settings:
+        labelled = ", ".join(f"{count:,} {label}" for label, count in report.reference.items())
+        doubted = f"; unreliable sources: {', '.join(report.unreliable_sources)}" if report.unreliable_sources else ""
+        found["utility reference"] = visible(f"{labelled} passages{doubted}") if report.reference else "none"
+        found["boundary model"] = "none"
+    if report.settings and report.boundary is not None:
         held = report.boundary["held_out"]
         boundary, vote = ("-" if (one := held[of]["auroc"]) is None else f"{one:.3f}" for of in ("mastery", "vote"))
         found["boundary model"] = (
@@ -463,4 +454,4 @@ def _costs(report: Report) -> dict[str, str]:
         )
     earlier = f"; earlier runs in the same folder: at least {spent(report.spent_earlier)}"
     told = spent(report.spent) + (earlier if report.spent_earlier.calls else "")
-    return {**(found if report.settings else {}), "language models": told}
+    return {**found, "language models": told}

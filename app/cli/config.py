@@ -24,15 +24,12 @@ from keqa.storage.files import private_folder
 from keqa.storage.redaction import visible_line, without_keys
 from keqa.storage.untrusted import open_regular
 
-NAME = "keqa.toml"
-"""Of the files."""
-
-VARIABLE = "KEQA_CONFIG"
-"""The variable that may name a file instead of the user's own."""
+_NAME, _VARIABLE = "keqa.toml", "KEQA_CONFIG"
+"""The name of the files, and the variable that may name another one instead of the user's own."""
 
 _LARGEST = 64 << 10
+# In a line: the parser takes quadratic time for keys of many parts.
 _MOST_DOTS = 64
-"""In a line: the parser takes quadratic time for keys of many parts."""
 _HARMLESS = frozenset(
     """
     max_tokens timeout no_cache index program retriever k answer_type split sample seed limit in_flight
@@ -76,13 +73,11 @@ def config(
     """
     if action == "trust":
         # As it is now; once it is changed or moved, it is a stranger's again.
-        mark = _mark(_bytes(Path(NAME)))
+        mark = _mark(_bytes(Path(_NAME)))
         private_folder(mark.parent)
         mark.touch(mode=0o600)
-    rows = _rows(settings(context.find_root()))
+    rows, file, names = _rows(settings(context.find_root())), user_file(), ("option", "value", "from")
     secrets = sorted(name for name in os.environ if name.endswith(_ENDINGS) and os.environ[name])
-    file = user_file()
-    names = ("option", "value", "from")
     shown = (
         table(names, ([visible_line(row[name]) for name in names] for row in rows), left=range(3)),
         f"Set in the environment, and not shown: {', '.join(secrets) or 'no key'}",
@@ -129,18 +124,22 @@ class FileSetting:
     trusted: bool = True
 
 
-def user_file() -> Path:
-    """The user's own file, whether it is there or not."""
+def _own_folder() -> Path:
     import platformdirs
 
-    return Path(os.environ.get(VARIABLE) or platformdirs.user_config_path("keqa") / NAME)
+    return Path(platformdirs.user_config_path("keqa"))
+
+
+def user_file() -> Path:
+    """The user's own file, whether it is there or not."""
+    return Path(os.environ.get(_VARIABLE) or _own_folder() / _NAME)
 
 
 def settings(root: Any) -> list[FileSetting]:
     """What the files set, those of the folder after the user's own."""
-    own, here = user_file(), Path(NAME)
-    if os.environ.get(VARIABLE) and not own.exists():
-        raise InputError(f"{VARIABLE} names {own}, which is missing")
+    own, here = user_file(), Path(_NAME)
+    if os.environ.get(_VARIABLE) and not own.exists():
+        raise InputError(f"{_VARIABLE} names {own}, which is missing")
     found = list(_read(own, _bytes(own), root)) if own.exists() else []
     if os.path.lexists(here) and not (own.exists() and here.exists() and here.samefile(own)):
         data = _bytes(here)
@@ -170,7 +169,7 @@ def defaults(root: Any) -> dict[str, Any]:
 
 def _bytes(path: Path) -> bytes:
     """What is in a file, which a link leads to only where it is the user's own."""
-    with open_regular(path, links=path != Path(NAME), error=InputError) as stream:
+    with open_regular(path, links=path != Path(_NAME), error=InputError) as stream:
         data = stream.read(_LARGEST + 1)
     if len(data) > _LARGEST or any(line.count(b".") > _MOST_DOTS for line in data.splitlines()):
         raise InputError(f"{path} is no file of settings: it has more than {_LARGEST:,} bytes, or keys without an end")
@@ -179,10 +178,8 @@ def _bytes(path: Path) -> bytes:
 
 def _mark(data: bytes) -> Path:
     """A file that is there once this folder's file of settings is trusted with this content."""
-    import platformdirs
-
-    digest = hashlib.sha256(bytes(Path(NAME).absolute()) + b"\0" + data).hexdigest()
-    return Path(platformdirs.user_config_path("keqa")) / "trusted" / digest
+    digest = hashlib.sha256(bytes(Path(_NAME).absolute()) + b"\0" + data).hexdigest()
+    return _own_folder() / "trusted" / digest
 
 
 def _read(path: Path, data: bytes, root: Any) -> Iterator[FileSetting]:
@@ -256,5 +253,4 @@ def _commands(group: Any, context: Any, at: tuple[str, ...] = ()) -> Iterator[tu
 
 def _options(command: TyperCommand) -> dict[str, TyperOption]:
     """The options of a command that can have a default, by the names of their parameters."""
-    found = [one for one in command.params if isinstance(one, TyperOption) and one.name not in (None, "help")]
-    return {str(one.name): one for one in found}
+    return {str(one.name): one for one in command.params if isinstance(one, TyperOption) and one.name != "help"}

@@ -1,8 +1,7 @@
 """Where the command line writes: results to stdout, everything else to stderr.
 
-Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
-`keqa.storage.redaction`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and
-colons in it are neither markup nor emoji.
+Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal and shows no
+key (see `keqa.storage.redaction`). Text is plain: brackets and colons in it are neither markup nor emoji.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -22,7 +22,7 @@ from rich.text import Text
 from keqa.storage.redaction import UNSAFE, json_text, visible, without_keys
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 _NAMED = 5
 """How many of many things are named."""
@@ -35,14 +35,10 @@ NOT_IN_DOCUMENTS = 3
 
 
 class GuardedConsole(Console):
-    """A console that makes visible whatever in a text would act on the terminal or hide in it.
-
-    Everything is rendered by `render`, cells of tables and descriptions of bars included. Texts are made visible before
-    they are laid out; and whatever else came to be rendered is afterwards.
-    """
+    """A console that makes visible whatever in a text would act on the terminal or hide in it."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render with what is unsafe made visible."""
+        """Render anything, cells of tables and descriptions of bars included: a text is made safe before its layout."""
         if isinstance(renderable, str):
             renderable = visible(without_keys(renderable))
         elif isinstance(renderable, Text):
@@ -68,12 +64,20 @@ def _shown(text: Text) -> Text:
 
 def results() -> Console:
     """The console for what was asked for. It is made each time, since tests and callers may replace the stream."""
-    return GuardedConsole(file=_behind(sys.stdout), highlight=False, markup=False, emoji=False)
+    return _console(sys.stdout)
 
 
 def status() -> Console:
     """The console for progress and messages, so that stdout holds nothing but the result."""
-    return GuardedConsole(file=_behind(sys.stderr), stderr=True, highlight=False, markup=False, emoji=False)
+    return _console(sys.stderr, stderr=True)
+
+
+def _console(stream: Any, *, stderr: bool = False) -> Console:
+    # While a bar is shown, rich stands before the stream. `keqa.storage.redaction.guard_streams` always does, and would
+    # take rich's own sequences for others'.
+    stream = getattr(stream, "rich_proxied_file", stream)
+    stream = getattr(stream, "unguarded", stream)
+    return GuardedConsole(file=stream, stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def show_json(value: Any) -> None:
@@ -120,17 +124,11 @@ def complain(error: Exception) -> None:
     status().print(f"keqa: {error}", style="red", soft_wrap=True)
 
 
-def _behind(stream: Any) -> Any:
-    """The stream behind `keqa.storage.redaction.guard_streams`, which would take rich's own sequences for others'.
-
-    While a bar is shown, rich stands before the stream as well.
-    """
-    stream = getattr(stream, "rich_proxied_file", stream)
-    return getattr(stream, "unguarded", stream)
-
-
 class Bars:
-    """A bar for each step, and how many LM calls were made so far."""
+    """A bar for each step, and how many LM calls were made so far, but for those that a cache answered.
+
+    It counts as DSPy's usage tracker; DSPy's own would keep what every call of a long run has used.
+    """
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -142,26 +140,29 @@ class Bars:
             TextColumn("{task.fields[calls]}{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
         )
-        self._bar: Progress = Progress(*columns, console=status(), transient=True)
+        self._bar = Progress(*columns, console=status(), transient=True)
         self._tasks: dict[str, TaskID] = {}
-        self._count = _CallCount()
-
-    @property
-    def calls(self) -> int:
-        """The LM calls so far; those that a cache answered are none."""
-        return self._count.calls
+        self.calls, self._lock = 0, threading.Lock()
 
     def __enter__(self) -> Bars:
         import dspy
 
-        self._context = dspy.context(usage_tracker=self._count)
-        self._context.__enter__()
-        self._bar.__enter__()
+        self._ends = ExitStack()
+        self._ends.enter_context(dspy.context(usage_tracker=self))
+        self._ends.enter_context(self._bar)
         return self
 
     def __exit__(self, *ended: Any) -> None:
-        self._bar.__exit__(*ended)
-        self._context.__exit__(*ended)
+        self._ends.__exit__(*ended)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Bars:
+        # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
+        return self
+
+    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
+        """Count a call, as DSPy reports it."""
+        with self._lock:
+            self.calls += 1
 
     def report(self, step: str, done: int, total: int, note: str = "") -> None:
         """Show progress as `keqa.optimize.asking.Progress` reports it, with a note where there is one."""
@@ -170,22 +171,11 @@ class Bars:
         calls = f"{self.calls:,} LM calls in all"
         self._bar.update(self._tasks[step], completed=done, total=total, calls=calls, note=note and f"; {note}")
 
+    def advance(self, step: str, total: int) -> None:
+        """Show that one more of a step is done."""
+        done = self._bar.tasks[self._tasks[step]].completed if step in self._tasks else 0
+        self.report(step, int(done) + 1, total)
+
     def say(self, line: str) -> None:
         """Write a line above the bars."""
         self._bar.console.print(line, style="yellow", markup=False, soft_wrap=True)
-
-
-class _CallCount:
-    """Counts, where DSPy's own usage tracker would keep what every call of a long run has used."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self._lock = threading.Lock()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _CallCount:
-        # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
-        return self
-
-    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        with self._lock:
-            self.calls += 1

@@ -9,7 +9,16 @@ import typer
 
 from keqa.cli.console import emit, status, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, option
-from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, LanguageModel, MethodOptions, QuestionOptions, open_retriever
+from keqa.cli.options import (
+    AS_JSON,
+    IN_FLIGHT,
+    INDEX,
+    LanguageModel,
+    MethodOptions,
+    QuestionOptions,
+    check_models,
+    open_retriever,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +49,7 @@ def documents(
     from keqa.cli.running import questions_of
     from keqa.evaluation.documents import make_documents
 
-    model.check()
+    check_models(model)
     if source != "index" and index is not None:
         raise MisplacedOptionError(f"--index is for --from index, not for --from {source}", "--index")
     if source != "lm" and model.lm is not None:
@@ -54,10 +63,8 @@ def documents(
         found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
         made = make_documents(asked.examples, found, out, origin=origin, in_flight=in_flight, progress=progress)
     warn_of_many("no document for ", [f"{identity}: {why}" for identity, why in made.without.items()])
-    said = (
-        f"{made.written:,} documents written to {out}, {made.there:,} were there. "
-        f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …"
-    )
+    said = f"{made.written:,} documents written to {out}, {made.there:,} were there. "
+    said += f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …"
     figures = {"written": made.written, "there": made.there, "without": len(made.without), "origin": origin}
     emit(figures, [said], as_json=as_json)
     if made.without:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from keqa.retrievers.changing import IndexChange
     from keqa.retrievers.engines import Engine
 
+# The command that builds: no word stands for it, since a folder may have any name.
 _BUILD = ""
-"""The command that builds: no word stands for it, since a folder may have any name."""
+# So many files of a kind are named at the end; the manifest names more of them.
 _NAMED = 20
-"""So many files of a kind are named at the end; the manifest names more of them."""
 
 _ADDRESS = argument(
     "ADDRESS",
@@ -100,12 +100,11 @@ def build(
         f'Ask with: keqa ask "…" --index {shlex.quote(engine.searched(address, built))} --lm …',
         soft_wrap=True,
     )
-    left_out = passages.left_out
     for line in passages.lines(_NAMED):
         warn(line)
-    if left_out.unexpected and not options.skip_unreadable:
+    if (unexpected := passages.left_out.unexpected) and not options.skip_unreadable:
         warn(
-            f"{left_out.unexpected} of the sources should be in the index and could not be read, so this ends "
+            f"{unexpected} of the sources should be in the index and could not be read, so this ends "
             "with exit code 1; with --skip-unreadable it does not. keqa index info names them again"
         )
         raise typer.Exit(1)
@@ -149,11 +148,10 @@ def _engine_of(options: Any) -> tuple[Engine, dict[str, Any]]:
     from keqa.retrievers.engines import ENGINES
 
     engines, name = _built(), options.engine
-    if name in ENGINES and name not in engines:
-        about = ENGINES[name].about
-        raise InputError(f"--engine {name} builds no index{f': it {about}' if about else ''}")
     if name not in engines:
-        raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
+        about = ENGINES[name].about if name in ENGINES else ""
+        no_builder = f"--engine {name} builds no index{f': it {about}' if about else ''}"
+        raise InputError(no_builder if name in ENGINES else f"--engine must be {', '.join(engines)}, not {name!r}")
     takes = {engine: {one.name for one in of.options} for engine, of in engines.items()}
     own = {one: getattr(options, one) for one in set().union(*takes.values())}
     for one, value in own.items():
@@ -321,11 +319,12 @@ def search(
         if index is None:
             from keqa.testbed.index import open_encyclopedia
 
-            value, shown = _found(open_encyclopedia(), query, k)
+            retriever: Retriever = open_encyclopedia()
         else:
             from keqa.retrievers.engines import open_index
 
-            value, shown = _found(open_index(index), query, k)
+            retriever = open_index(index)
+        value, shown = _found(retriever, query, k)
     emit(value, shown, as_json=as_json)
 
 
@@ -353,15 +352,8 @@ def reading_bar(label: str) -> Iterator[tuple[Callable[..., None], Callable[[int
     """A bar for documents that are read: what shows passages done, and bytes read, and says something beside it."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = status()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[read]}{task.fields[passages]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
+    now = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[read]}{task.fields[passages]}"))
+    with Progress(SpinnerColumn(), *now, TimeElapsedColumn(), console=status(), transient=True) as bar:
         task = bar.add_task(label, total=None, read="", passages="")
 
         def progress(done: int, total: int | None = None) -> None:
@@ -373,4 +365,4 @@ def reading_bar(label: str) -> Iterator[tuple[Callable[..., None], Callable[[int
         def reading(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, read=f"{decimal(done)} of {decimal(total)} read")
 
-        yield progress, reading, partial(console.print, style="yellow", soft_wrap=True)
+        yield progress, reading, partial(bar.console.print, style="yellow", soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
-from keqa.cli.options import LanguageModels, MethodOptions
+from keqa.cli.options import LanguageModels, MethodOptions, check_models
 from keqa.cli.reproduce import KSOptions, PresetOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
@@ -35,7 +35,7 @@ _PASSAGES = 50
 
 def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool) -> None:
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
-    models.check()
+    check_models(models)
     named = options.data or ([_TESTBED] if models.lm is None else list(DATASETS))
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]

@@ -34,6 +34,23 @@ def server_of(flag: str, **further: Any) -> Any:
     return option(f"Address of the server of {flag}.", place=SERVER, **further)
 
 
+def named_models(group: Any) -> list[tuple[str, str | None, str | None]]:
+    """What stands before ``lm`` and ``api_base`` in the names of a group's options, the model and its address."""
+    roles = [one.name[:-2] for one in fields(group) if one.name.endswith("lm")]
+    return [(role, getattr(group, f"{role}lm"), getattr(group, f"{role}api_base", None)) for role in roles]
+
+
+def check_models(group: Any) -> None:
+    """Refuse an address without its model, which would be ignored in silence, and what is empty."""
+    for role, model, address in named_models(group):
+        lm_flag, address_flag = flag_of(f"{role}lm"), flag_of(f"{role}api_base")
+        refuse_empty(lm_flag, model)
+        refuse_empty(address_flag, address)
+        if address is not None and model is None:
+            why = f"{address_flag} needs {lm_flag}: the model that this server serves"
+            raise MisplacedOptionError(why, address_flag)
+
+
 AS_JSON = option("Print the result as JSON and nothing else.", default=False)
 INDEX = option(
     "An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are ranked "
@@ -83,23 +100,6 @@ class LanguageModel:
         """The model string; that of the model that ships where none was given."""
         return self.lm or _TINY
 
-    @property
-    def named(self) -> list[tuple[str, str | None, str | None]]:
-        """What stands before ``lm`` and ``api_base`` in the names of each role's options, its model and its address."""
-        values = asdict(self)
-        roles = [name[:-2] for name in values if name.endswith("lm")]
-        return [(role, values[f"{role}lm"], values[f"{role}api_base"]) for role in roles]
-
-    def check(self) -> None:
-        """Refuse an address without its model, which would be ignored in silence, and what is empty."""
-        for role, model, address in self.named:
-            lm_flag, address_flag = flag_of(f"{role}lm"), flag_of(f"{role}api_base")
-            refuse_empty(lm_flag, model)
-            refuse_empty(address_flag, address)
-            if address is not None and model is None:
-                why = f"{address_flag} needs {lm_flag}: the model that this server serves"
-                raise MisplacedOptionError(why, address_flag)
-
     def roles(self, *, cache: bool = True, **further: Any) -> Roles:
         """Build the language model of each role; see `keqa.lms.build_roles`, also for what may be given further."""
         from keqa.lms import build_roles
@@ -137,7 +137,7 @@ class LanguageModels(LanguageModel):
 
         check_listening(
             (model, address_for(model, at, self.name, self.api_base))
-            for _, model, at in self.named
+            for _, model, at in named_models(self)
             if model is not None
         )
 
@@ -188,18 +188,17 @@ def _of_settings() -> list[tuple[str, Any, Any]]:
     made: list[tuple[str, Any, Any]] = []
     for name, (hint, one) in about(DeclaredKeqa).items():
         of, *marks = get_args(hint) or (hint,)
-        kind, flag = one.kind or of, name.replace("_", "-")
-        if one.option and one.tuned:
-            both = option(one.option, f"--{flag}/--no-{flag}", shown=one.shown or True)
-            made.append((name, bool | None, both))
-        elif one.option and kind is bool:
-            made.append(
-                (f"no_{name}" if getattr(DeclaredKeqa, name) else name, bool, option(one.option, default=False))
-            )
-        elif one.option:
-            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Bounds)), None)
-            limits = {} if least is None else {"min": kind(least)}
-            made.append((name, kind | None, option(one.option, shown=one.shown or True, **limits)))
+        kind, flag, shown = one.kind or of, name.replace("_", "-"), one.shown or True
+        if not one.option:
+            continue
+        if one.tuned:
+            made.append((name, bool | None, option(one.option, f"--{flag}/--no-{flag}", shown=shown)))
+        elif kind is bool:
+            switch = f"no_{name}" if getattr(DeclaredKeqa, name) else name
+            made.append((switch, bool, option(one.option, default=False)))
+        else:
+            least = next((kind(mark.limits.get("ge", 0)) for mark in marks if isinstance(mark, Bounds)), None)
+            made.append((name, kind | None, option(one.option, shown=shown, min=least)))
     return made
 
 
@@ -227,12 +226,12 @@ class KeqaOptions(_Settings):
                 raise InputError(
                     f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
-        given = {one.name: getattr(self, one.name) for one in fields(KeqaOptions)}
-        return {
-            setting_of(one.name): given[one.name] if setting_of(one.name) == one.name else False
-            for one in fields(KeqaOptions)
-            if given[one.name] != one.default
-        }
+        found: dict[str, Any] = {}
+        for one in fields(KeqaOptions):
+            value, setting = getattr(self, one.name), setting_of(one.name)
+            if value != one.default:
+                found[setting] = value if setting == one.name else False
+        return found
 
 
 @dataclass(frozen=True)
@@ -367,46 +366,49 @@ def open_corpus(index: str | None, lm: str | None) -> Index:
     return found
 
 
-def open_all(
-    program: ProgramOptions,
-    models: LanguageModels,
-    method: KeqaOptions,
-    risk: RiskOptions,
-    *,
-    make: Callable[[Retriever, Roles], Program] | None = None,
-    watch: bool = False,
-    **calling: Any,
-) -> tuple[Program, Retriever, Roles]:
-    """Open what a command asks, and make sure that it can be asked; ``make`` makes another program than KEQA.
+@dataclass(frozen=True)
+class AskedOptions:
+    """One program that is asked: what it is made from, and the language models that it asks."""
 
-    With ``watch``, others may change the index meanwhile; see `keqa.retrievers.watching`.
-    """
-    from keqa.retrievers.watching import WatchedRetriever
+    program: ProgramOptions
+    models: LanguageModels
+    method: KeqaOptions
+    risk: RiskOptions
 
-    settings, index = method.settings(), program.index
-    program.check()
-    models.check()
-    risk.check()
-    with status().status("opening…"):
-        models.check_listening()
-        opened = open_retriever(index, models.lm)
-        retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
-        roles = models.roles(cache=not program.no_cache, **calling)
-        from keqa.lms import check_reachable
-        from keqa.programs.keqa import KEQA
-        from keqa.programs.saving.folder import load
+    def open(
+        self, make: Callable[[Retriever, Roles], Program] | None = None, *, watch: bool = False, **calling: Any
+    ) -> tuple[Program, Retriever, Roles]:
+        """Open it, and make sure that it can be asked; ``make`` makes another program than KEQA.
 
-        if make is not None:
-            asked = make(retriever, roles)
-        elif program.program is None:
-            asked = KEQA(retriever, lms=roles, **settings)
-        else:
-            asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
-        promise = risk.hold(asked)
-        check_reachable(roles.every)
-    if promise:
-        warn(promise)
-    return asked, retriever, roles
+        With ``watch``, others may change the index meanwhile; see `keqa.retrievers.watching`.
+        """
+        from keqa.retrievers.watching import WatchedRetriever
+
+        program, models, settings = self.program, self.models, self.method.settings()
+        program.check()
+        check_models(models)
+        self.risk.check()
+        with status().status("opening…"):
+            models.check_listening()
+            retriever: Retriever = open_retriever(program.index, models.lm)
+            if watch and program.index is not None:
+                retriever = WatchedRetriever(program.index, retriever)
+            roles = models.roles(cache=not program.no_cache, **calling)
+            from keqa.lms import check_reachable
+            from keqa.programs.keqa import KEQA
+            from keqa.programs.saving.folder import load
+
+            if make is not None:
+                asked = make(retriever, roles)
+            elif program.program is None:
+                asked = KEQA(retriever, lms=roles, **settings)
+            else:
+                asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
+            promise = self.risk.hold(asked)
+            check_reachable(roles.every)
+        if promise:
+            warn(promise)
+        return asked, retriever, roles
 
 
 def _needs_lm(index: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -14,7 +13,7 @@ from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
-from keqa.cli.options import LanguageModels, MethodOptions, open_corpus
+from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_corpus
 from keqa.cli.reproduce import PaperOptions, PresetOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
@@ -41,11 +40,8 @@ from keqa.programs.stages.probabilities import tells_no_probabilities
 from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.files import check_writable
 
-_TABLES = "tables"
-"""The folder of tables and figures, beside those of the data sets."""
-
+# What building it is called where costs are listed.
 _REFERENCE = "utility reference R"
-"""What building it is called where costs are listed."""
 
 
 def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: PaperOptions, *, as_json: bool) -> None:
@@ -65,11 +61,9 @@ def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: Pape
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
-    models.check()
-    refuse_empty("--labelling-lm", options.labelling_lm)
+    check_models(models)
+    check_models(options)
     refuse_empty("--embedder", options.embedder)
-    if options.labelling_api_base is not None and options.labelling_lm is None:
-        raise InputError("--labelling-api-base needs --labelling-lm: the model that this server serves")
     if options.no_reference and (options.program is not None or options.embedder or options.train):
         raise InputError(
             "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"
@@ -213,12 +207,8 @@ def _estimated(plan: Plan) -> Grid:
                 rehearsed = costs.estimate(one.dataset, spec, examples, parts, models.by_role)
                 run = None if pilot is None else costs.spent_by_run(pilot / one.dataset, spec.label, models.by_role)
                 found.append(costs.expected(rehearsed, run))
-            if (
-                options.labelling_lm
-                and design.analysed(one.dataset)
-                and one.lm is None
-                and not (one.compiled or one.dense)
-            ):
+            of_the_paper = one.lm is None and not (one.compiled or one.dense)
+            if options.labelling_lm and of_the_paper and design.analysed(one.dataset):
                 parts = replace(made_of, settings=design.settings_for(METHODS["keqa"], one.dataset), program=program)
                 found.append(costs.estimate_labels(one.dataset, examples, parts, by_role, options.labelling_lm))
     return costs.estimates(found)
@@ -245,15 +235,15 @@ def _learned(plan: Plan) -> Plan:
     check_writable(plan.out, "--out")
     roles = plan.models.roles()
     program, kept = plan.program, []
-    with ExitStack() as stack:
-        bars = stack.enter_context(Bars())
-        cache = stack.enter_context(CallCache(plan.out / "training-calls.sqlite"))
-        stack.enter_context(cache.installed())
-        found = open_corpus(plan.options.index, plan.models.lm)
-        retriever = stack.enter_context(CachingRetriever(found, plan.out / "training-retrievals.sqlite"))
-        learner = _Learner(
-            plan, plan.training, retriever, roles, bars, functools.cache(lambda: check_reachable(roles.every))
-        )
+    found = open_corpus(plan.options.index, plan.models.lm)
+    reachable = functools.cache(partial(check_reachable, roles.every))
+    with (
+        Bars() as bars,
+        CallCache(plan.out / "training-calls.sqlite") as cache,
+        cache.installed(),
+        CachingRetriever(found, plan.out / "training-retrievals.sqlite") as retriever,
+    ):
+        learner = _Learner(plan, plan.training, retriever, roles, bars, reachable)
         if program is None and not plan.options.no_reference:
             program = learner.reference()
         for one in plan.experiments:
@@ -261,10 +251,8 @@ def _learned(plan: Plan) -> Plan:
             kept += [replace(one, specs=specs)] if specs else []
     if program is None:
         # There are no rows that change what a utility reference shows.
-        kept = [
-            replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in design.OF_REFERENCE))
-            for one in kept
-        ]
+        others = [tuple(spec for spec in one.specs if spec.method.name not in design.OF_REFERENCE) for one in kept]
+        kept = [replace(one, specs=specs) for one, specs in zip(kept, others, strict=True)]
     return replace(plan, program=program, experiments=kept)
 
 
@@ -334,8 +322,8 @@ def _measured(plan: Plan) -> list[Grid]:
     entries = entries_of([read_brief(path) for _, path in found])
     labels, labelled_by = _labels(plan, entries)
     more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
-    written = write(plan.out / _TABLES, entries, more=more)
-    status().print(f"{len(written)} files in {plan.out / _TABLES}", soft_wrap=True)
+    place = plan.out / "tables"
+    status().print(f"{len(write(place, entries, more=more))} files in {place}", soft_wrap=True)
     return [*tables(entries), *more]
 
 
@@ -368,9 +356,8 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
             pairs, lm, plan.out / "labels.journal", in_flight=options.in_flight, progress=bars.report
         )
     if failed:
-        warn(
-            f"{failed} of {len(pairs)} pairs of answers have no label, for the call failed: the same command asks again"
-        )
+        why = "for the call failed: the same command asks again"
+        warn(f"{failed} of {len(pairs)} pairs of answers have no label, {why}")
     return found, options.labelling_lm
 
 

@@ -123,10 +123,6 @@ class Preset(NamedTuple):
     options: type
     what: str
 
-    def run(self, *given: Any, as_json: bool) -> None:
-        """Run them, with a folder, language models, and the options of all presets and of this one."""
-        import_module(f"keqa.cli.{self.module}").reproduce(*given, as_json=as_json)
-
 
 _PRESETS = {
     "paper": Preset("paper", PaperOptions, "the KEQA paper's own experiments, with --lm and --index"),
@@ -172,7 +168,8 @@ def reproduce(
         elif preset is None and options is not first:
             _refuse(foreign, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
-        _PRESETS[preset].run(out or Path("runs") / preset, models, shared, groups[preset], as_json=as_json)
+        run = import_module(f"keqa.cli.{_PRESETS[preset].module}").reproduce
+        run(out or Path("runs") / preset, models, shared, groups[preset], as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 
@@ -180,8 +177,8 @@ def reproduce(
     unused = given(models, first)
     _refuse(unused, f"is for the preset paper, keqa reproduce paper {', '.join(unused)} …")
     if listed:
-        for name, what in [(one.name, one.what) for one in cases] + [(key, of.what) for key, of in _PRESETS.items()]:
-            typer.echo(f"{name}: {what}")
+        about = {one.name: one.what for one in cases} | {name: one.what for name, one in _PRESETS.items()}
+        typer.echo("\n".join(f"{name}: {what}" for name, what in about.items()))
         return
     checked = _check(cases, out, quiet=as_json)
     if as_json:

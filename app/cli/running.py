@@ -17,6 +17,7 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
+    check_models,
     open_retriever,
     setting_of,
 )
@@ -45,37 +46,26 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
         why = "--retriever is the testbed's; an index of your own is searched as keqa index made it"
         raise MisplacedOptionError(why, "--retriever")
     if options.questions is not None:
-        found = of_name(
-            options.questions,
-            options.data,
-            split=options.split,
-            sample=options.sample,
-            seed=options.seed,
-            limit=options.limit,
-        )
+        how = {name: getattr(options, name) for name in ("split", "sample", "seed", "limit")}
+        found = of_name(options.questions, options.data, **how)
         warn_of_many("passed over: ", found.problems)
         if found.left_out:
             warn(f"left out: {', '.join(f'{count} {reason}' for reason, count in found.left_out.items())}")
         return found
     # The testbed's questions may have documents of their own.
     index = None if method.index is None or method.index.startswith("documents:") else method.index
-    own = {"index": index, "data": options.data, "sample": options.sample, "seed": options.seed or None}
-    for flag, value in own.items():
-        if value is not None:
-            why = f"--testbed has its own index and order of questions: leave out --{flag}"
-            raise MisplacedOptionError(why, f"--{flag}")
+    own = {"--index": index, "--data": options.data, "--sample": options.sample, "--seed": options.seed or None}
+    if flag := next((flag for flag, value in own.items() if value is not None), None):
+        raise MisplacedOptionError(f"--testbed has its own index and order of questions: leave out {flag}", flag)
     return of_testbed(options.split or "test", options.limit)
 
 
 def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
     """Refuse a setting that none of the methods has."""
     known = set().union(*(takes(spec.method) for spec in specs))
-    for name in settings:
-        if name not in known:
-            flag = next(flag_of(one.name) for one in fields(KeqaOptions) if setting_of(one.name) == name)
-            raise MisplacedOptionError(
-                f"{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out", flag
-            )
+    if foreign := [one.name for one in fields(KeqaOptions) if setting_of(one.name) in settings.keys() - known]:
+        flag, methods = flag_of(foreign[0]), ", ".join(spec.label for spec in specs)
+        raise MisplacedOptionError(f"{flag} means nothing to {methods}: leave it out", flag)
 
 
 def evaluate_methods(
@@ -130,7 +120,7 @@ def rows_of(
                 bars.say(said)
 
         check_writable(run.out, "--out")
-        models.check()
+        check_models(models)
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
         searching: AbstractContextManager[Retriever] = nullcontext(retriever)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from keqa.cli.console import status
 from keqa.cli.declare import argument, option
-from keqa.cli.options import NO_TOKEN, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
+from keqa.cli.options import NO_TOKEN, AskedOptions, ProgramOptions
 from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -59,12 +59,9 @@ class LimitOptions:
 
 
 def serve(
-    program: ProgramOptions,
     server: ServerOptions,
     limits: LimitOptions,
-    models: LanguageModels,
-    method: KeqaOptions,
-    risk: RiskOptions,
+    options: AskedOptions,
     no_token: bool = NO_TOKEN,
 ) -> None:
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
@@ -79,11 +76,11 @@ def serve(
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
     """
-    # Before anything is opened.
     _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
-    if server.watch and program.index is None:
+    program, watch = options.program, server.watch
+    if watch and program.index is None:
         raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
-    if server.watch and risk.risk is not None:
+    if watch and options.risk.risk is not None:
         raise InputError(
             "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
         )
@@ -98,9 +95,9 @@ def serve(
     made = None if own or no_token or server.mcp else new_token()
     documents = None if server.documents is None else Documents(server.documents)
     bound_memory()
-    asked, retriever, roles = open_all(program, models, method, risk, watch=server.watch)
+    asked, retriever, roles = options.open(watch=watch)
     answers = Answers(asked, retriever, roles.every, ServerLimits(**asdict(limits)))
-    followed = program.index if server.watch else None
+    followed = program.index if watch and server.documents else None
     sync = FolderSync(followed, server.documents) if followed and server.documents else None
     if server.mcp:
         import asyncio
@@ -166,11 +163,10 @@ def view(
         check_place(html)
     with status().status("reading the runs…"):
         found = Runs(runs or [Path("runs")])
-    what = f"{found.count} {'run' if found.count == 1 else 'runs'} of {len(found):,} questions"
     if html is not None:
         with status().status("writing the page…"):
             write_page(html, found.page())
-        status().print(f"Wrote {what} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
+        status().print(f"Wrote {found} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
         return
     from keqa.server.runs import LIMITS, run_view
     from keqa.server.serving import listen, new_token, server
@@ -179,5 +175,5 @@ def view(
     with listen("127.0.0.1", port) as bound:
         where = f"http://127.0.0.1:{bound.getsockname()[1]}/"
         where += f"#token={token}" if token else ""
-        status().print(f"Showing {what} at {where}. Ctrl-C stops.", soft_wrap=True)
+        status().print(f"Showing {found} at {where}. Ctrl-C stops.", soft_wrap=True)
         server(run_view(found, token), LIMITS, 1).run([bound])

@@ -10,8 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from keqa.programs.calls.progress import Answered, Progress, QuizAnswered
-from keqa.programs.prediction import Source, disagreements_of, sources_of
+from keqa.programs.prediction import Answered, Progress, QuizAnswered, Source, disagreements_of, sources_of
 from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.unanswered import lines_of, said
 from keqa.retrievers.base import Place
@@ -67,7 +66,7 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
         parts.append(Text("Sources:", "bold"))
         for number, source in enumerate(sources, start=1):
             parts += _source(number, source, full)
-    parts += [plain(str(one), "yellow") for one in disagreements_of(record)]
+    parts += [plain(one, "yellow") for one in disagreements_of(record)]
     return Group(*parts, Text(), record_tree(record, full=full))
 
 

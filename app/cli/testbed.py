@@ -1,16 +1,14 @@
-"""``keqa testbed``: what can be done with the fictional encyclopedia and the LM trained on it."""
+"""``keqa testbed`` and ``keqa demo``: what can be done with the fictional encyclopedia and the LM trained on it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from keqa.cli.console import UNANSWERED, Bars, emit, status, table
+from keqa.cli.console import UNANSWERED, Bars, emit, table
 from keqa.cli.declare import Commands, option
 from keqa.cli.options import AS_JSON, LanguageModel
 from keqa.errors import InputError
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from keqa.evaluation.demo import DemoResult
     from keqa.metrics.significance import Interval
-    from keqa.testbed.boundary import Boundary
     from keqa.testbed.check import SkillScore
 
 testbed = Commands(
@@ -41,19 +38,17 @@ def check(
     A reworded signature that needs retraining shows up here. Exit code: 0 where every skill reaches what the testbed
     asks, 1 otherwise.
     """
-    from rich.progress import Progress
-
     from keqa.testbed.check import DEMONSTRATIONS, TASKS, check_skills, shortfalls
 
     tasks = [task for task in TASKS if not skill or task.name in skill]
-    unknown = set(skill or ()) - {task.name for task in TASKS}
-    if unknown:
+    if unknown := set(skill or ()) - {task.name for task in TASKS}:
         raise InputError(
             f"there is no skill {min(unknown)!r}; there are {', '.join(repr(task.name) for task in TASKS)}"
         )
-    with Progress(console=status(), transient=True) as bar:
-        counted = bar.add_task("checking", total=len(tasks) * len(DEMONSTRATIONS) * asked)
-        scores = check_skills(model.roles().task, asked=asked, tasks=tasks, progress=lambda: bar.advance(counted))
+    total = len(tasks) * len(DEMONSTRATIONS) * asked
+    with Bars() as bars:
+        lm = model.roles().task
+        scores = check_skills(lm, asked=asked, tasks=tasks, progress=lambda: bars.advance("checking", total))
     missed = shortfalls(scores)
     names = ("task", "demonstrations", "right", "parsed", "asked")
     rows = [{name: getattr(score, name) for name in names} for score in scores]
@@ -72,16 +67,17 @@ def boundary(
     model: LanguageModel,
 ) -> None:
     """Examine facts of the encyclopedia: how well does their consistency T_c show what the LM was trained on?"""
-    from rich.progress import Progress
-
     from keqa.testbed.boundary import draw_boundary
 
-    with Progress(console=status(), transient=True) as bar:
-        task = bar.add_task("examining", total=facts)
-        found = draw_boundary(model.roles(), facts=facts, tries=tries, progress=lambda: bar.advance(task))
+    with Bars() as bars:
+        roles = model.roles()
+        found = draw_boundary(roles, facts=facts, tries=tries, progress=lambda: bars.advance("examining", facts))
     tiers = [{"tier": tier, **found.figures(tier)} for tier in found.tiers]
+    shares = ("consistency", "known", "right")
+    rows = [(of["tier"], f"{of['facts']:.0f}", *(f"{of[share]:.2f}" for share in shares)) for of in tiers]
+    title = f"T_c (samples that agree) of {len(found.facts)} facts, by how often they were in the training text"
     shown = (
-        _tiers(found),
+        table(("in training", "facts", "mean T_c", "T_c >= .8", "answer right"), rows, title=title),
         f"AUROC, often against never: {found.auroc:.3f}",
         f"AUROC, often and sometimes against never and stale: {found.auroc_of_all:.3f}",
     )
@@ -106,9 +102,9 @@ def questions(
 
     from keqa.testbed.testbed import Testbed
 
-    splits = {"train", "dev", "test"}
+    splits = ("dev", "test", "train")
     if split not in splits:
-        raise InputError(f"there is no split {split!r}; there are {', '.join(sorted(splits))}")
+        raise InputError(f"there is no split {split!r}; there are {', '.join(splits)}")
     given = getattr(Testbed(), split)
     drawn = random.Random(seed).sample(given, min(count, len(given)))
     rows = [
@@ -116,21 +112,8 @@ def questions(
         for q in drawn
     ]
     # A question on a line of its own, to be copied from.
-    shown = [
-        f"{row['question']}\n    {row['answer']} ({row['kind']}; in training: {', '.join(row['tiers'])})"
-        for row in rows
-    ]
-    emit(rows, shown, as_json=as_json)
-
-
-def _tiers(found: Boundary) -> Table:
-    rows = []
-    for tier in found.tiers:
-        of = found.figures(tier)
-        shares = [f"{of[name]:.2f}" for name in ("consistency", "known", "right")]
-        rows.append((tier, f"{of['facts']:.0f}", *shares))
-    title = f"T_c (samples that agree) of {len(found.facts)} facts, by how often they were in the training text"
-    return table(("in training", "facts", "mean T_c", "T_c >= .8", "answer right"), rows, title=title)
+    text = "{question}\n    {answer} ({kind}; in training: {known})"
+    emit(rows, [text.format(**row, known=", ".join(row["tiers"])) for row in rows], as_json=as_json)
 
 
 def _table(scores: list[SkillScore]) -> Table:
@@ -155,15 +138,12 @@ def demo(
     """
     from keqa.evaluation.demo import COMPILED, run_demo
 
-    done: Counter[str] = Counter()
-    loading = "loading the language model"
     with Bars() as bars:
-        bars.report(loading, 0, 1)
+        bars.report("loading the language model", 0, 1)
 
         def advance(method: str) -> None:
-            done[method] += 1
-            bars.report(loading, 1, 1)
-            bars.report(method, done[method], questions)
+            bars.report("loading the language model", 1, 1)
+            bars.advance(method, questions)
 
         result = run_demo(questions, advance)
     said = (
@@ -184,7 +164,7 @@ def _demo_table(result: DemoResult) -> Table:
         lead = "" if best else _written(row.f1_less(result.compiled), signed=True)
         costs = (f"{row.retrievals:.1f}", f"{row.calls:.1f}", f"{row.seconds / result.questions:.2f}", str(row.failed))
         cells: list[str | Text] = [row.method, _written(row.f1), _written(row.em), lead, *costs]
-        rows.append([Text.assemble(cell, style="bold") for cell in cells] if best else cells)
+        rows.append([Text.assemble(cell, style="bold" if best else "") for cell in cells])
     # Narrow enough for a terminal of 80 columns.
     return table(
         ("method", "F1", "EM", "lead", "retr.", "calls", "sec.", "failed"),
@@ -197,12 +177,9 @@ def _demo_table(result: DemoResult) -> Table:
     )
 
 
-def _written(interval: Interval, *, signed: bool = False) -> Text:
-    sign = "+" if signed else ""
-    star = "*" if signed and interval.excludes_zero else ""
-    return Text.assemble(
-        f"{interval.mean:{sign}.2f}{star}\n", (f"{interval.low:{sign}.2f}…{interval.high:{sign}.2f}", "dim")
-    )
+def _written(of: Interval, *, signed: bool = False) -> Text:
+    sign, star = "+" if signed else "", "*" if signed and of.excludes_zero else ""
+    return Text.assemble(f"{of.mean:{sign}.2f}{star}\n", (f"{of.low:{sign}.2f}…{of.high:{sign}.2f}", "dim"))
 
 
 def _untouched(result: DemoResult) -> str:

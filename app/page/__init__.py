@@ -115,7 +115,7 @@ def story_data(record: QuestionRecord) -> dict[str, Any]:
     return {
         "record": record.model_dump(mode="json"),
         "sources": [source.model_dump(mode="json") for source in sources_of(record)],
-        "disagreements": [str(one) for one in disagreements_of(record)],
+        "disagreements": disagreements_of(record),
     }
 
 

@@ -15,7 +15,7 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
-from keqa.programs.calls.progress import Hears, heard_by
+from keqa.programs.calls.session import Hears, heard_by
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, record_without_secrets
 from keqa.retrievers import Hit, Retriever, sync_folder

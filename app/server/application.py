@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,8 +20,8 @@ from starlette.routing import Route
 
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
-from keqa.page import document, story_data
-from keqa.programs.calls.progress import Progress
+from keqa.page import Page, document, story_data
+from keqa.programs.prediction import Progress
 from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, no_model, read_body
@@ -33,13 +33,8 @@ from keqa.storage.redaction import without_secrets
 KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
 
-_ASK, _CHAT, _MODELS, _METRICS, _MCP = "/ask", "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
-_ABOUT = "/about"
-_OWN_MODEL = f"{_MODELS}/{MODEL}"
-
-
-PATH = "/documents"
-"""Files are below this path, by their own paths below the folder."""
+_ASK, _ABOUT, _CHAT, _MODELS = "/ask", "/about", "/v1/chat/completions", "/v1/models"
+_METRICS, _MCP, _DOCUMENTS = "/metrics", "/mcp", "/documents"
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
@@ -60,21 +55,15 @@ class Documents:
         parts = PurePosixPath(path).parts
         kind = PurePosixPath(path).suffix.lower()
         plain = bool(parts) and not any(part.startswith(".") or "\\" in part or "\0" in part for part in parts)
-        if not plain or path.startswith("/") or kind not in (*_SHOWN, *_TEXT, *_SAVED):
-            raise _missing()
-        try:
-            found = self._root.joinpath(*parts).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError):
-            raise _missing() from None
-        if not found.is_relative_to(self._root) or not found.is_file():
-            raise _missing()
+        found = None
+        if plain and not path.startswith("/") and kind in (*_SHOWN, *_TEXT, *_SAVED):
+            with suppress(OSError, RuntimeError, ValueError):
+                found = self._root.joinpath(*parts).resolve(strict=True)
+        if found is None or not found.is_relative_to(self._root) or not found.is_file():
+            raise ProblemError(404, "there is no such document")
         media = _SHOWN.get(kind, "text/plain; charset=utf-8" if kind in _TEXT else "application/octet-stream")
         how = "attachment" if kind in _SAVED else "inline"
         return FileResponse(found, media_type=media, filename=parts[-1], content_disposition_type=how)
-
-
-def _missing() -> ProblemError:
-    return ProblemError(404, "there is no such document")
 
 
 def application(
@@ -91,7 +80,8 @@ def application(
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
     """
-    tools, routes = mcp_server(answers), _Routes(answers, documents, about, secured=token is not None)
+    page = {"documents": None if documents is None else _DOCUMENTS, "secured": token is not None}
+    tools, routes = mcp_server(answers), _Routes(answers, about, document("ask", "KEQA", page, served=True))
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -109,20 +99,21 @@ def application(
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
     api.add_api_route(_ASK, routes.ask, methods=["POST"])
-    api.add_api_route(PAGE, routes.page)
-    api.add_api_route(_ABOUT, routes.about)
+    read = {PAGE: routes.page, _ABOUT: routes.about, _MODELS: routes.models, _MODELS + "/{name}": routes.model}
+    for path, endpoint in {**read, OPEN: routes.health, _METRICS: routes.metrics}.items():
+        api.add_api_route(path, endpoint)
     if documents is not None:
-        api.add_api_route(PATH + "/{path:path}", routes.document)
-    api.add_api_route(_MODELS, routes.models)
-    api.add_api_route(_MODELS + "/{name}", routes.model)
-    api.add_api_route(OPEN, routes.health)
-    api.add_api_route(_METRICS, routes.metrics)
+
+        async def opened(path: str) -> Response:
+            return await asyncio.to_thread(documents.response, path)
+
+        api.add_api_route(_DOCUMENTS + "/{path:path}", opened)
     # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
-    endpoint = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
-    api.router.routes.append(Route(_MCP, endpoint, methods=["POST"]))
+    mcp = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
+    api.router.routes.append(Route(_MCP, mcp, methods=["POST"]))
     for kind in (HTTPException, ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
-    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
+    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, f"{_MODELS}/{MODEL}", OPEN, _METRICS, _MCP)
     return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
 
 
@@ -139,11 +130,9 @@ class _PageRequest(BaseModel):
 
 
 class _Routes:
-    def __init__(self, answers: Answers, documents: Documents | None, about: str, *, secured: bool) -> None:
-        self._answers, self._documents, self._about = answers, documents, about
+    def __init__(self, answers: Answers, about: str, page: Page) -> None:
+        self._answers, self._about, self._page = answers, about, page
         self._model = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": "keqa"}
-        data = {"documents": None if documents is None else PATH, "secured": secured}
-        self._page = document("ask", "KEQA", data, served=True)
 
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
@@ -159,15 +148,10 @@ class _Routes:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
 
-        return _stream(self._answers, question, completion.begun(), end)
+        return self._stream(question, completion.begun(), end)
 
     async def ask(self, request: Request) -> Response:
-        """Stream what happens to a question, and at the end its whole story.
-
-        Each event is JSON with ``kind``, the name of its class in `keqa.programs.calls.progress`, its fields, and
-        ``said``, a sentence. The last one is of the kind ``Answered`` or ``Failed``, with the record where there is
-        one.
-        """
+        """Stream what happens to a question (`keqa.programs.prediction`), and at the end its whole story."""
         asked = read_body(_PageRequest, await _json_body(request)).model_dump()
         lms = self._answers.lms
 
@@ -183,19 +167,17 @@ class _Routes:
                 story = {} if record is None else story_data(record_without_secrets(record, lms))
                 yield event({"kind": "Failed", "message": problem_of(error, lms).message, **story})
 
-        return _stream(self._answers, self._answers.check(**asked), ALIVE, end, shown)
+        return self._stream(self._answers.check(**asked), ALIVE, end, shown)
+
+    def _stream(self, *events: Any) -> Response:
+        self._answers.refuse_if_full()
+        return StreamingResponse(_events(self._answers, *events), media_type="text/event-stream")
 
     async def page(self) -> Response:
-        """The page with the question box; it holds nothing of this server's."""
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
 
     async def about(self) -> dict[str, str]:
         return {"about": self._about}
-
-    async def document(self, path: str) -> Response:
-        if self._documents is None:
-            raise _missing()
-        return await asyncio.to_thread(self._documents.response, path)
 
     async def models(self) -> dict[str, Any]:
         return {"object": "list", "data": [self._model]}
@@ -226,11 +208,6 @@ async def _json_body(request: Request) -> bytes:
     return await request.body()
 
 
-def _stream(answers: Answers, *events: Any) -> Response:
-    answers.refuse_if_full()
-    return StreamingResponse(_events(answers, *events), media_type="text/event-stream")
-
-
 async def _events(
     answers: Answers,
     question: Question,
@@ -239,25 +216,25 @@ async def _events(
     shown: Callable[[Progress], str] | None = None,
 ) -> AsyncIterator[str]:
     """The events of a question: that it has begun, what happens where that is shown, signs of life, and its end."""
-    loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress]()
+    loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress | None]()
 
     def hears(one: Progress) -> None:
         # It happens in the loop of all questions, which is another one.
         loop.call_soon_threadsafe(happened.put_nowait, one)
 
     asking = asyncio.create_task(answers.ask(question, None if shown is None else hears))
+    asking.add_done_callback(lambda _: happened.put_nowait(None))
     try:
         yield begun
         while not asking.done() or not happened.empty():
-            hearing = asyncio.create_task(happened.get())
-            await asyncio.wait([asking, hearing], timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
-            if hearing.done() and shown is not None:
-                yield shown(hearing.result())
+            try:
+                one = await asyncio.wait_for(happened.get(), KEEP_ALIVE)
+            except TimeoutError:
+                yield ALIVE
             else:
-                hearing.cancel()
-                if not asking.done():
-                    yield ALIVE
-        for one in end(asking):
-            yield one
+                if one is not None and shown is not None:
+                    yield shown(one)
+        for last in end(asking):
+            yield last
     finally:
         asking.cancel()

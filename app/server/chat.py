@@ -182,7 +182,7 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
     """What is told beside an answer."""
     return {
         "sources": sources_of(record),
-        "disagreements": [str(one) for one in disagreements_of(record)],
+        "disagreements": disagreements_of(record),
         **{name: getattr(record, name) for name in ("explanation", "answer_source", "confidence", "guessed")},
         "unanswered": without_guess(record.unanswered),
     }

@@ -1,7 +1,6 @@
-"""What stands before every route: who may ask, from where, how much and how fast.
+"""What stands before every route, as an ASGI application: who may ask, from where, how much and how fast.
 
-It is an ASGI application around another one. A request reaches that one whole, and its work is cancelled as soon as the
-client is gone.
+A request reaches the application behind it whole, and its work is cancelled as soon as the client is gone.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import math
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -76,7 +76,7 @@ class Guard:
             await self._until_gone(scope, body, receive, reply)
         except ProblemError as error:
             await reply.refuse(scope, receive, error)
-        except _GoneError:
+        except ClientDisconnect:
             pass
         except Exception as fault:
             # The application raises again what it has answered and logged.
@@ -102,7 +102,7 @@ class Guard:
             later = {"Retry-After": str(math.ceil(pause))}
             message = f"more than {self._limits.rate} requests a minute from one address"
             raise ProblemError(429, message, "requests", "rate_limit_exceeded", headers=later)
-        headers = Headers(scope=scope)
+        headers = Request(scope).headers
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             message = "the server is not reached by this name: give it with --allow-host where it is its own"
@@ -115,26 +115,21 @@ class Guard:
             raise ProblemError(403, "no page of another site may ask this server", code="cross_site")
         secured = self._digest is not None and scope["path"] not in (OPEN, PAGE)
         if secured and not self._knows(headers.getlist("authorization")):
-            message = "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is "
-            message += "opened at the address that the command printed"
-            challenge = {"WWW-Authenticate": "Bearer"}
-            raise ProblemError(401, message, code="invalid_api_key", headers=challenge)
+            message = (
+                "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is opened at "
+                "the address that the command printed"
+            )
+            raise ProblemError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
     def _is_own(self, host: str) -> bool:
         try:
             parts = urlsplit(f"//{host}")
             name = parts.hostname or ""
             # A port that is none raises.
-            usual = parts.port is None or parts.port > 0
+            strange = parts.port == 0 or "@" in host or parts.path or parts.query or parts.fragment
         except ValueError:
             return False
-        if not usual or "@" in host or parts.path or parts.query or parts.fragment:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return name.lower() in self._hosts
-        return True
+        return not strange and (_is_address(name) or name.lower() in self._hosts)
 
     def _knows(self, given: list[str]) -> bool:
         """Whether the token is given; the comparison takes as long wherever they differ."""
@@ -151,58 +146,44 @@ class Guard:
         body = bytearray()
         try:
             async with asyncio.timeout(self._limits.patience):
-                while True:
-                    part = await receive()
-                    if part["type"] == "http.disconnect":
-                        raise _GoneError
-                    body += part.get("body", b"")
+                async for part in Request(scope, receive).stream():
+                    body += part
                     if len(body) > most:
                         raise too_large
-                    if not part.get("more_body", False):
-                        return bytes(body)
+                return bytes(body)
         except TimeoutError:
             message = f"the body did not arrive within {self._limits.patience:g} seconds"
             raise ProblemError(408, message, code="body_too_slow", headers=_CLOSE) from None
 
     async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply) -> None:
         """Run the application on a request until it has answered, or the client has gone."""
-        gone, given = asyncio.Event(), False
-
-        async def whole() -> Message:
-            nonlocal given
-            if given:
-                await gone.wait()
-                return {"type": "http.disconnect"}
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def work() -> None:
-            await self._app(scope, whole, reply.send)
+        unread = [body]
 
         async def leave() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        answering, leaving = asyncio.create_task(work()), asyncio.create_task(leave())
+        async def whole() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            await asyncio.wait([leaving])
+            return {"type": "http.disconnect"}
+
+        leaving, answering = asyncio.create_task(leave()), asyncio.ensure_future(self._app(scope, whole, reply.send))
         try:
             await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
             # A server also says that the client is gone when the answer is complete.
-            if not answering.done() and not reply.complete:
-                gone.set()
+            left = not answering.done() and not reply.complete
+            if left:
                 answering.cancel()
             await asyncio.wait([answering])
         finally:
             leaving.cancel()
             answering.cancel()
         if answering.cancelled():
-            raise _GoneError
-        error = answering.exception()
-        if error is not None and not gone.is_set():
-            raise error
-
-
-class _GoneError(Exception):
-    """The client went away."""
+            raise ClientDisconnect
+        if not left:
+            answering.result()
 
 
 class _Reply:
@@ -223,12 +204,17 @@ class _Reply:
             await JSONResponse(problem.body, problem.status, problem.headers)(scope, receive, self.send)
 
 
+def _is_address(name: str) -> bool:
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
+
+
 def _place(origin: str) -> str:
-    try:
+    # A bracket may lack its end.
+    with suppress(ValueError):
         return urlsplit(origin).netloc.lower()
-    except ValueError:
-        # A bracket without its end.
-        return ""
+    return ""
 
 
 def _digest(secret: bytes) -> bytes:

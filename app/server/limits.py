@@ -9,6 +9,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,11 +57,9 @@ class RateLimiter:
 
 
 def _network(address: str) -> str:
-    try:
-        known = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((known, 64), strict=False)) if known.version == 6 else address
+    with suppress(ValueError):
+        return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+    return address
 
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
@@ -70,22 +69,19 @@ class Metrics:
     """The counters of one server. Labels hold routes, roles and stages, and never what anybody asked."""
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
-        self.requests = Counter("keqa_http_requests", "HTTP requests", ["method", "path", "status"], registry=registry)
-        self.latency = Histogram(
-            "keqa_http_request_seconds", "Time of HTTP requests", ["path"], buckets=_SECONDS, registry=registry
-        )
-        self.questions = Counter("keqa_questions", "Questions by how they ended", ["outcome"], registry=registry)
-        self.question_seconds = Histogram(
-            "keqa_question_seconds", "Time of questions", buckets=_SECONDS, registry=registry
-        )
-        self.in_work = Gauge("keqa_in_work", "Questions and searches in work", registry=registry)
-        self.waiting = Gauge("keqa_waiting", "Questions and searches that wait for their turn", registry=registry)
-        self._calls = Counter("keqa_lm_calls", "Requests to language models", ["role", "cached"], registry=registry)
-        self._tokens = Counter("keqa_lm_tokens", "Tokens of language models", ["role", "kind"], registry=registry)
-        self._failed_calls = Counter("keqa_lm_failures", "Requests without a usable reply", ["role"], registry=registry)
-        self.retrievals = Counter("keqa_retrievals", "Searches", registry=registry)
-        self.failures = Counter("keqa_failures", "Questions and searches that failed", ["stage"], registry=registry)
+        self._registry = CollectorRegistry()
+        of: dict[str, Any] = {"registry": self._registry}
+        self.requests = Counter("keqa_http_requests", "HTTP requests", ["method", "path", "status"], **of)
+        self.latency = Histogram("keqa_http_request_seconds", "Time of HTTP requests", ["path"], buckets=_SECONDS, **of)
+        self.questions = Counter("keqa_questions", "Questions by how they ended", ["outcome"], **of)
+        self.question_seconds = Histogram("keqa_question_seconds", "Time of questions", buckets=_SECONDS, **of)
+        self.in_work = Gauge("keqa_in_work", "Questions and searches in work", **of)
+        self.waiting = Gauge("keqa_waiting", "Questions and searches that wait for their turn", **of)
+        self._calls = Counter("keqa_lm_calls", "Requests to language models", ["role", "cached"], **of)
+        self._tokens = Counter("keqa_lm_tokens", "Tokens of language models", ["role", "kind"], **of)
+        self._failed_calls = Counter("keqa_lm_failures", "Requests without a usable reply", ["role"], **of)
+        self.retrievals = Counter("keqa_retrievals", "Searches", **of)
+        self.failures = Counter("keqa_failures", "Questions and searches that failed", ["stage"], **of)
 
     def add_cost(self, cost: Cost) -> None:
         """Count what a question cost."""

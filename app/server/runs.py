@@ -70,14 +70,8 @@ class Runs:
                 run.sums[row] = _sums(line)
                 self._rows[row].cells[number] = [outcome(line), line.answer or ""]
 
-    def __len__(self) -> int:
-        """How many questions there are, each counted once."""
-        return len(self._rows)
-
-    @property
-    def count(self) -> int:
-        """How many runs there are."""
-        return len(self._runs)
+    def __str__(self) -> str:
+        return f"{len(self._runs)} {'run' if len(self._runs) == 1 else 'runs'} of {len(self._rows):,} questions"
 
     def overview(self) -> dict[str, Any]:
         """All of it but the stories, as the page takes it."""
@@ -127,8 +121,7 @@ class Runs:
         label = run.header.label if alike == 1 else str(run.path.with_suffix(""))
         return {
             "label": label,
-            "method": run.header.method,
-            **{"asked": asked, "failed": sums["failed"]},
+            **{"method": run.header.method, "asked": asked, "failed": sums["failed"]},
             **{name: sums[name] / asked if asked else None for name in ("em", "f1")},
             **{name: sums[name] / max(1, asked) for name in ("calls", "retrievals", "tokens")},
         }
@@ -167,8 +160,7 @@ def _begins_as_run(path: Path) -> bool:
 
 
 def _sums(line: RunLine) -> Counter[str]:
-    sums: Counter[str] = Counter(failed=int(line.failed))
-    sums.update({name: line.scores.get(name, 0) for name in ("em", "f1")})
+    sums = Counter[str](failed=int(line.failed), **{name: line.scores.get(name, 0) for name in ("em", "f1")})
     if line.record is not None:
         cost = line.record.cost
         sums.update(calls=cost.samples, retrievals=cost.retrievals, tokens=cost.tokens)
@@ -187,9 +179,8 @@ def _blocks(run: _RunOf) -> Iterator[list[int]]:
         yield group
 
 
+# Whoever asks is on this machine.
 LIMITS = ServerLimits(rate=0)
-"""Whoever asks is on this machine."""
-
 _RUNS, _STORY = "/runs.json", "/story"
 
 

@@ -22,9 +22,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.server.guard import Guard
 from keqa.server.limits import ServerLimits, log
 
-VARIABLE = "KEQA_TOKEN"
-"""The environment variable that may hold the token."""
-
+_VARIABLE = "KEQA_TOKEN"
 _SHORTEST, _LONGEST = 16, 1000
 _IDLE = 400
 """So many connections may be open beside those with a question in work or waiting; more than are taken at a time."""
@@ -32,12 +30,10 @@ _FILES = 320
 """Open files that a server needs for everything else: its index, its language models, DSPy's cache for each thread."""
 _FEWEST = 64
 
-_CACHED = 2000
-
 
 def token_for(host: str, file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """The token that requests must carry; none is needed where only this machine reaches the server."""
-    given, place = environment.get(VARIABLE), VARIABLE
+    given, place = environment.get(_VARIABLE), _VARIABLE
     if file is not None:
         place = str(file)
         try:
@@ -51,7 +47,7 @@ def token_for(host: str, file: Path | None, environment: Mapping[str, str] = os.
             return None
         raise ConfigurationError(
             f"other machines can reach {host}, so a token is needed: put one into a file and give --token-file, or set "
-            f"{VARIABLE}. One is made by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            f"{_VARIABLE}. One is made by: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     if not _SHORTEST <= len(given) <= _LONGEST or not given.isascii() or not given.isprintable() or " " in given:
         raise InputError(f"{place} holds no token: it has {_SHORTEST} to {_LONGEST} characters of ASCII and no space")
@@ -126,7 +122,7 @@ def bound_memory() -> None:
     import dspy
 
     switched = {f"enable_{kind}_cache": getattr(dspy.cache, f"enable_{kind}_cache") for kind in ("disk", "memory")}
-    dspy.configure_cache(**switched, memory_max_entries=_CACHED)
+    dspy.configure_cache(**switched, memory_max_entries=2000)
 
 
 def log_to_stderr() -> None:

@@ -166,14 +166,13 @@ class Server(OpenAIServer):
         self.plan()
 
     def start(self) -> Server:
-        """Listen, and as another server, to which redirects lead."""
+        # As another server, to which redirects lead.
         self._elsewhere = LocalServer(_Elsewhere, self)
         self.elsewhere = f"{self._elsewhere.address}/chat/completions"
         super().start()
         return self
 
     def close(self) -> None:
-        """Stop both."""
         super().close()
         self._elsewhere.stop()
 
@@ -199,12 +198,10 @@ class Server(OpenAIServer):
         return {**counts, "strayed": list(self.strayed)}
 
     def bodies(self) -> Counter[str]:
-        """How often each prompt came since the last plan, by the hash of its body."""
         return Counter(call.key for call in list(self.calls) if _is_prompt(call.body))
 
     @property
     def finished(self) -> list[float]:
-        """When each request was answered or dropped."""
         return [call.finished for call in list(self.calls) if call.finished is not None]
 
     def unsettled(self, seconds: float) -> int:

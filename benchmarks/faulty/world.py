@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
+import common  # noqa: F401
+from servers.openai_server import inputs_of
+
 LURE = "Mallory"
 """What passages and broken replies try to make the answer. It is right nowhere."""
 
@@ -22,7 +25,6 @@ KNOWN, STALE = 50, 65
 
 Fields = dict[str, str]
 
-_SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL | re.MULTILINE)
 _OBJECTIVES = {
     "Break the question": "decompose",
     "Answer the quiz from memory": "quiz",
@@ -82,7 +84,7 @@ def signature_of(messages: list[dict[str, Any]]) -> str | None:
 def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: float) -> list[Fields]:
     """The output fields of each of n replies."""
     asked, prompt = signature_of(messages), str(messages[-1].get("content") or "")
-    given = {name: value.strip() for name, value in _SECTION.findall(prompt)}
+    given = inputs_of(prompt)
     if asked == "quiz":
         draws = [index if n > 1 or temperature == 0 else 1000 + came for index in range(n)]
         return [{"answer": _remembered(given["quiz"], draw)} for draw in draws]

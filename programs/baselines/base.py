@@ -1,15 +1,18 @@
 """What the methods that KEQA is compared with have in common: settings, searches, answers, how these are recorded."""
 
-# Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, zip_longest
-from typing import Any, Self
+from typing import Any, ClassVar, Self, get_origin
 
 import dspy
 from dspy.primitives.module import set_attribute_by_name
+from pydantic import create_model
 
 from keqa.data.question import Question
 from keqa.programs.arguments import TopK
@@ -19,7 +22,6 @@ from keqa.programs.calls.texts import text_of
 from keqa.programs.predictor import Predictor, prompt_of
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
-from keqa.programs.settings import Settings
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
@@ -54,7 +56,7 @@ class Reply:
     read: int = 0
 
     @classmethod
-    def of(cls, prediction: dspy.Prediction, read: int = 0) -> "Reply":
+    def of(cls, prediction: dspy.Prediction, read: int = 0) -> Reply:
         """What a prediction says."""
         return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
 
@@ -90,10 +92,7 @@ async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence
 
 
 async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:
-    """Write the answer to the whole question, and the passages that it was drawn from, into its record.
-
-    The predictor reads passages and gives `answer`, maybe with `reasoning`; an `UnansweredError` where it cannot.
-    """
+    """Write the answer to the whole question, and the passages that it was drawn from, into its record; see `Reply`."""
     with unanswered("answer"):
         reply = await from_passages(predictor, asked, hits)
     story.passages = verdicts(hits, reply.read)
@@ -107,16 +106,12 @@ def conclude(story: RecordBuilder, reply: Reply, source: AnswerSource) -> None:
     story.answer, story.explanation, story.answer_source = reply.answer, reply.reasoning, source
 
 
-def verdicts(hits: Sequence[Hit], count: int | None = None) -> list[PassageVerdict]:
-    """Every passage as kept, but those after the first ``count``, which did not fit."""
-    fitting = len(hits) if count is None else count
-    kept = unjudged(hits[:fitting], "every passage found is kept")
-    return kept + unjudged(hits[fitting:], "did not fit", kept=False)
-
-
-def unread(hits: Sequence[Hit]) -> list[PassageVerdict]:
-    """Passages that were found and that gave no answer."""
-    return unjudged(hits, "gave no answer", kept=False)
+def verdicts(hits: Sequence[Hit], read: int | None = None) -> list[PassageVerdict]:
+    """Every passage as kept, but those after the first `read`, which did not fit; where none was read, none is kept."""
+    if read == 0:
+        return unjudged(hits, "gave no answer", kept=False)
+    fitting = len(hits) if read is None else read
+    return unjudged(hits[:fitting], "every passage found is kept") + unjudged(hits[fitting:], "did not fit", kept=False)
 
 
 def examined(asked: Question, **fields: Any) -> QuizRecord:
@@ -132,10 +127,25 @@ def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | No
 
 
 class Baseline(Program):
-    """A method that KEQA is compared with. Its settings are the fields of ``Settings``; `set_up` makes its parts."""
+    """A method that KEQA is compared with; `set_up` makes its parts.
 
-    class Settings(Settings):
-        """Those of every method."""
+    What its class annotates and gives a default, such as ``top_k: TopK = 10``, is a setting.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Make the settings that the class declares beside those of its bases."""
+        hints = inspect.get_annotations(cls, eval_str=True)
+        own: dict[str, Any] = {
+            name: (hint, vars(cls)[name])
+            for name, hint in hints.items()
+            if name in vars(cls) and get_origin(hint) is not ClassVar
+        }
+        for name in own:
+            delattr(cls, name)
+        if "Settings" not in vars(cls):
+            bases = tuple(base.Settings for base in cls.__bases__ if issubclass(base, Program))
+            cls.Settings = create_model(f"{cls.__name__}Settings", __base__=bases, __module__=cls.__module__, **own)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, *, lms: Any = None, **settings: Any) -> None:
         super().__init__(lms=lms, **settings)
@@ -144,7 +154,6 @@ class Baseline(Program):
 
     def set_up(self) -> None:
         """Make the predictors and stages that the settings ask for; a ConfigurationError where they cannot work."""
-        raise NotImplementedError
 
     def fit(self, before: Any) -> None:
         """Make the parts anew; a predictor whose prompt is the same stays the same object, with what it learned."""
@@ -176,8 +185,7 @@ class Baseline(Program):
 class SearchingBaseline(Baseline):
     """A method that searches a retriever, its first argument, for `top_k` passages."""
 
-    class Settings(Baseline.Settings):
-        top_k: TopK = 10
+    top_k: TopK = 10
 
     def __init__(self, retriever: Any, *, lms: Any = None, **settings: Any) -> None:
         self.bind_retriever(retriever)
@@ -196,8 +204,9 @@ class ExaminingBaseline(SearchingBaseline):
     compare` and `keqa evaluate` leave it out on benchmarks of one hop.
     """
 
-    class Settings(SearchingBaseline.Settings):
-        reason: bool = True
+    roles: ClassVar[Mapping[str, str]] = {"recall": "task", "read": "task"}
+
+    reason: bool = True
 
     def set_up(self) -> None:
         """Make the predictors that answer."""
@@ -216,19 +225,21 @@ class ExaminingBaseline(SearchingBaseline):
         story: RecordBuilder,
         asked: Question,
         reply: Reply,
-        source: AnswerSource,
+        passages: list[PassageVerdict],
         *,
         known: bool,
+        source: AnswerSource | None = None,
         threshold: Fraction | None = None,
         **measures: Any,
     ) -> None:
         """Write the answer into the record, and how it came about: the question is its own one quiz.
 
         `known` says what the method took it for; it retrieves where not. `measures` are what decided, against the
-        threshold, and what became of the passages, by the names of `QuizRecord`.
+        threshold, by the names of `QuizRecord`. The source is what was read, or the memory, if no other is said.
         """
-        conclude(story, reply, source)
+        conclude(story, reply, source or ("passages" if reply.read else "memory" if known else "closed_book"))
         if threshold is not None:
             measures |= {"threshold": float(threshold), "threshold_exact": fraction_text(threshold)}
-        found = {"known": known, "retrieved": not known, **measures}
-        story.quizzes = [examined(asked, gate=self.method, answer=reply.answer, source=source, **found)]
+        measures |= {"known": known, "retrieved": not known, "passages": passages}
+        source = story.answer_source
+        story.quizzes = [examined(asked, gate=self.method, answer=reply.answer, source=source, **measures)]

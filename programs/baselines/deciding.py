@@ -1,10 +1,10 @@
 """Methods that decide of the whole question whether to search for it: KBM, Rowen, Self-RAG and SlimPLM."""
 
-# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import dspy
 
@@ -20,13 +20,12 @@ from keqa.programs.baselines.base import (
     from_memory,
     from_passages,
     unanswered,
-    unread,
     verdicts,
 )
 from keqa.programs.boundary import BoundaryError, Judgement, LightModel
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, gather, note, noted
+from keqa.programs.calls.session import gather, note, noted
 from keqa.programs.calls.texts import text_of
 from keqa.programs.examination import Examination, draw_identity, means_the_same
 from keqa.programs.gate import Draws, reaches
@@ -66,16 +65,15 @@ class KBM(ExaminingBaseline):
     """
 
     method: ClassVar[str] = "kbm"
-    roles: ClassVar[Mapping[str, str]] = {"judge": "consistency", "recall": "task", "read": "task"}
+    roles: ClassVar[Mapping[str, str]] = {"judge": "consistency", **ExaminingBaseline.roles}
 
-    class Settings(ExaminingBaseline.Settings):
-        model: Annotated[Any, MODEL] | None = None
-        of: Literal["mastery", "certainty"] = "mastery"
-        threshold: Annotated[Fraction, Share] = Fraction(1, 2)
-        rejudge: bool = False
-        reason: bool = False
-        tries: Tries = 5
-        temperature: Temperature = 1.0
+    model: Annotated[Any, MODEL] | None = None
+    of: Literal["mastery", "certainty"] = "mastery"
+    threshold: Annotated[Fraction, Share] = Fraction(1, 2)
+    rejudge: bool = False
+    reason: bool = False
+    tries: Tries = 5
+    temperature: Temperature = 1.0
 
     def set_up(self) -> None:
         """See `Baseline.set_up`; a model that is to judge again with passages has to read them."""
@@ -94,13 +92,12 @@ class KBM(ExaminingBaseline):
         """Judge, then answer from memory or from passages; see `Program.solve`."""
         known, measure, draws = await self._examined(asked)
         hits = [] if known else await self.search(asked.question, 1)
-        passages = unread(hits)
-        if hits and self.rejudge and not await self._settles(asked, draws, hits):
-            passages, hits = unjudged(hits, "judged again with them: they do not settle it", kept=False), []
-        reply = await self.answered(asked, hits)
-        source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
-        found = {"passages": verdicts(hits, reply.read) if hits else passages, "certainty": measure}
-        self.conclude(story, asked, reply, source, known=known, threshold=self.threshold, **found)
+        settled = not (hits and self.rejudge) or await self._settles(asked, draws, hits)
+        reply = await self.answered(asked, hits if settled else [])
+        passages = verdicts(hits, reply.read)
+        if not settled:
+            passages = unjudged(hits, "judged again with them: they do not settle it", kept=False)
+        self.conclude(story, asked, reply, passages, known=known, threshold=self.threshold, certainty=measure)
 
     async def _examined(self, asked: Question) -> tuple[bool, float | None, Draws]:
         """Whether the question is known, the judgement that counts, and the draws that the model read."""
@@ -138,21 +135,16 @@ class KBM(ExaminingBaseline):
 class Rephrasing(Stage):
     """Draws other wordings of a question, so many tries of them, all side by side."""
 
-    roles: ClassVar[Mapping[str, str]] = {"rephrase": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": RephraseQuestion}
 
-    def __init__(self, tries: int, temperature: float, seed: int, bound: CallLimiter) -> None:
-        super().__init__(bound)
-        self.rephrase = Predictor(RephraseQuestion)
-        self.tries, self.temperature, self.seed = tries, temperature, seed
-
-    async def run(self, asked: Question) -> list[str]:
+    async def run(self, asked: Question, tries: int, temperature: float, seed: int) -> list[str]:
         """The different wordings of a question other than its own; a degradation reports each that failed."""
-        drawn = await gather([self._draw(asked, position) for position in range(self.tries)])
+        drawn = await gather([self._draw(asked, f"rephrase {place}", temperature, seed) for place in range(tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
-    async def _draw(self, asked: Question, position: int) -> str:
-        identity = draw_identity(self.seed, asked.question, asked.answer_type, asked.choices, f"rephrase {position}")
-        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+    async def _draw(self, asked: Question, position: str, temperature: float, seed: int) -> str:
+        identity = draw_identity(seed, asked.question, asked.answer_type, asked.choices, position)
+        config: dict[str, Any] = {"temperature": temperature, "rollout_id": identity}
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         with noted("rephrase", "left the rephrasing out"):
@@ -186,14 +178,13 @@ class Rowen(ExaminingBaseline):
         **dict.fromkeys(("verify", "same"), "consistency"),
     }
 
-    class Settings(ExaminingBaseline.Settings):
-        language: Word | None = "Chinese"
-        cross_model: bool = False
-        cross_model_weight: Annotated[Fraction, Threshold] = Fraction(1)
-        rephrasings: Steps = 6
-        min_consistency: Annotated[Fraction, Threshold] = Fraction(1, 2)
-        temperature: Temperature = 1.0
-        seed: Seed = 0
+    language: Word | None = "Chinese"
+    cross_model: bool = False
+    cross_model_weight: Annotated[Fraction, Threshold] = Fraction(1)
+    rephrasings: Steps = 6
+    min_consistency: Annotated[Fraction, Threshold] = Fraction(1, 2)
+    temperature: Temperature = 1.0
+    seed: Seed = 0
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
@@ -201,7 +192,7 @@ class Rowen(ExaminingBaseline):
             raise ConfigurationError("language must name a language, such as 'Chinese'")
         super().set_up()
         self.verify = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
-        self.rephrasing = Rephrasing(self.rephrasings, self.temperature, self.seed, self.bound)
+        self.rephrasing = Rephrasing(self.bound)
         self.translate, self.same = Predictor(TranslateQuestion), Predictor(JudgeConsistency)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -212,7 +203,7 @@ class Rowen(ExaminingBaseline):
         # An answer that says that it is not known needs no check to be repaired.
         score, wordings = Fraction(0), []
         if first is not None and not is_abstention(first.answer, asked.choices):
-            wordings = await self.rephrasing.acall(asked)
+            wordings = await self.rephrasing.acall(asked, self.rephrasings, self.temperature, self.seed)
             score = await self._consistency(asked, first, wordings)
         known = score >= self.min_consistency
         queries = [] if known else [asked.question, *wordings]
@@ -222,10 +213,9 @@ class Rowen(ExaminingBaseline):
         reply = repaired or first
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
-        source: AnswerSource = "passages" if repaired else "memory" if known else "closed_book"
-        passages = verdicts(hits, repaired.read) if repaired else unread(hits)
-        exact = {"consistency": float(score), "consistency_exact": fraction_text(score), "passages": passages}
-        self.conclude(story, asked, reply, source, known=known, threshold=self.min_consistency, **exact)
+        exact = {"consistency": float(score), "consistency_exact": fraction_text(score)}
+        passages = verdicts(hits, reply.read)
+        self.conclude(story, asked, reply, passages, known=known, threshold=self.min_consistency, **exact)
 
     async def _consistency(self, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""
@@ -265,12 +255,8 @@ _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
 """What the probability of each of Self-RAG's support tokens counts (appendix A.3)."""
 
 
-@dataclass(frozen=True)
-class Critique:
-    """What the LM said of an answer and its passage, as the numbers that section 3.3 of Self-RAG adds up.
-
-    ISREL is 1 or 0, ISSUP 1, 0.5 or 0, and ISUSE from -1 to 1; the score is their weighted sum, S(Critique).
-    """
+class Critique(NamedTuple):
+    """The tokens ISREL (1 or 0), ISSUP (1, 0.5 or 0) and ISUSE (-1 to 1), and S(Critique), their weighted sum."""
 
     relevance: float
     support: float
@@ -281,43 +267,37 @@ class Critique:
 class Reflection(Stage):
     """Asks for the tokens ISREL, ISSUP and ISUSE, each a prompt of its own, all side by side; these have weights."""
 
-    roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("relevance", "support", "usefulness"), "task")
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
         "relevance": JudgeRelevance,
         "support": JudgeSupport,
         "usefulness": RateUsefulness,
     }
 
-    def __init__(self, weights: tuple[float, float, float], bound: CallLimiter) -> None:
-        super().__init__(bound)
-        self.weights = weights
-
-    async def run(self, question: str, answered: Sequence[tuple[str, str]]) -> list[Critique]:
-        """A critique of each passage with the answer that was written from it, in their order.
-
-        A token that cannot be had counts 0, and a degradation says why.
-        """
-        count, answers = len(answered), list(dict.fromkeys(answer for _, answer in answered))
-        pairs = [{"passage": passage, "question": question, "answer": answer} for passage, answer in answered]
-        alone = [{"passage": passage, "question": question} for passage, _ in answered]
-        rated = [{"question": question, "answer": answer} for answer in answers]
-        # The ratings 1 to 5 weigh -1, -0.5, 0, 0.5 and 1 (appendix A.3).
-        asked: list[tuple[str, Callable[[dspy.Prediction], float], list[dict[str, str]]]] = [
-            ("relevance", lambda said: float(bool(said.relevant)), alone),
-            ("support", lambda said: _SUPPORT[said.support], pairs),
-            ("usefulness", lambda said: (int(said.usefulness) - 3) / 2, rated),
-        ]
-        scores = await gather([self._scored(judge, score, one) for judge, score, inputs in asked for one in inputs])
+    async def run(
+        self, question: str, answered: Sequence[tuple[str, str]], weights: tuple[float, float, float]
+    ) -> list[Critique]:
+        """A critique of each passage with the answer that was written from it; a token that cannot be had counts 0."""
+        answers = list(dict.fromkeys(answer for _, answer in answered))
+        scores = await gather(
+            [
+                *(self._scored(self.relevance, passage=passage, question=question) for passage, _ in answered),
+                *(self._scored(self.support, passage=one[0], question=question, answer=one[1]) for one in answered),
+                *(self._scored(self.usefulness, question=question, answer=answer) for answer in answers),
+            ]
+        )
+        count = len(answered)
         useful = dict(zip(answers, scores[2 * count :], strict=True))
-        critiques = []
-        for i, (_, answer) in enumerate(answered):
-            parts = (scores[i], scores[count + i], useful[answer])
-            critiques.append(Critique(*parts, sum(w * part for w, part in zip(self.weights, parts, strict=True))))
-        return critiques
+        rated = [useful[answer] for _, answer in answered]
+        critiques = zip(scores[:count], scores[count : 2 * count], rated, strict=True)
+        return [Critique(*one, sum(w * part for w, part in zip(weights, one, strict=True))) for one in critiques]
 
-    async def _scored(self, judge: str, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, Any]) -> float:
+    async def _scored(self, judge: dspy.Predict, **inputs: Any) -> float:
         with noted("criticise", "counted 0"):
-            return score(await ask(getattr(self, judge), "criticise", **inputs))
+            said = await ask(judge, "criticise", **inputs)
+            if judge is self.relevance:
+                return float(bool(said.relevant))
+            # The ratings 1 to 5 weigh -1, -0.5, 0, 0.5 and 1 (appendix A.3).
+            return _SUPPORT[said.support] if judge is self.support else (int(said.usefulness) - 3) / 2
         return 0.0
 
 
@@ -333,20 +313,18 @@ class SelfRAG(ExaminingBaseline):
     """
 
     method: ClassVar[str] = "self-rag"
-    roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("retrieve", "recall", "read"), "task")
+    roles: ClassVar[Mapping[str, str]] = {"retrieve": "task", **ExaminingBaseline.roles}
 
-    class Settings(ExaminingBaseline.Settings):
-        top_k: TopK = 5
-        relevance_weight: Weight = 1.0
-        support_weight: Weight = 1.0
-        usefulness_weight: Weight = 0.5
+    top_k: TopK = 5
+    relevance_weight: Weight = 1.0
+    support_weight: Weight = 1.0
+    usefulness_weight: Weight = 0.5
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
         super().set_up()
         self.retrieve = Predictor(DecideRetrieval)
-        weights = (self.relevance_weight, self.support_weight, self.usefulness_weight)
-        self.reflection = Reflection(weights, self.bound)
+        self.reflection = Reflection(self.bound)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 1; see `Program.solve`."""
@@ -354,23 +332,24 @@ class SelfRAG(ExaminingBaseline):
         hits = await self.search(asked.question, 1) if wanted else []
         replies = await gather([self._from_passage(asked, hit) for hit in hits])
         answered = {i: (hits[i].passage.rendered, reply.answer) for i, reply in enumerate(replies) if reply is not None}
-        judged = await self.reflection.acall(asked.question, list(answered.values()))
+        weights = (self.relevance_weight, self.support_weight, self.usefulness_weight)
+        judged = await self.reflection.acall(asked.question, list(answered.values()), weights)
         critiques = dict(zip(answered, judged, strict=True))
         # Of equals the first is taken: the passage that was found first.
         best = max(critiques, key=lambda i: critiques[i].score, default=None)
         reply = None if best is None else replies[best]
         if reply is None and hits:
             raise UnansweredError("answer", "NoAnswerError", "no passage that was found could be answered from")
-        source: AnswerSource = "passages" if reply is not None else "closed_book"
+        source: AnswerSource = "closed_book" if reply is None else "passages"
         reply = reply or await self.answered(asked, [])
-        passages = unread(hits)
+        passages = verdicts(hits, 0)
         for i, one in critiques.items():
             why = (
                 f"{answered[i][1]!r}: relevance {one.relevance:g}, support {one.support:g}, "
                 f"usefulness {one.usefulness:g}, score {one.score:g}"
             )
             passages[i] = verdict_on(hits[i], "helpful" if one.relevance else "not helpful", i == best, why)
-        self.conclude(story, asked, reply, source, known=not wanted, passages=passages)
+        self.conclude(story, asked, reply, passages, known=not wanted, source=source)
 
     async def _from_passage(self, asked: Question, hit: Hit) -> Reply | None:
         """The answer from one passage."""
@@ -392,11 +371,10 @@ class SlimPLM(ExaminingBaseline):
     method: ClassVar[str] = "slimplm"
     roles: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("propose", "judge", "rewrite"), "consistency"),
-        **dict.fromkeys(("recall", "read"), "task"),
+        **ExaminingBaseline.roles,
     }
 
-    class Settings(ExaminingBaseline.Settings):
-        max_queries: Steps = 5
+    max_queries: Steps = 5
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
@@ -415,16 +393,12 @@ class SlimPLM(ExaminingBaseline):
         found = await gather([self.search(query, 1) for query in queries])
         hits = Gathered(self.top_k).add_in_turn(found)
         reply = await self.answered(asked, hits)
-        source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
-        passages = verdicts(hits, reply.read) if reply.read else unread(hits)
+        passages = verdicts(hits, reply.read)
         for place, hit in enumerate(hits[: reply.read]):
-            by = [
-                query
-                for query, those in zip(queries, found, strict=True)
-                if hit.passage.id in [one.passage.id for one in those]
-            ]
+            ids = ([one.passage.id for one in those] for those in found)
+            by = (query for query, those in zip(queries, ids, strict=True) if hit.passage.id in those)
             passages[place] = verdict_on(hit, "unjudged", True, f"found by: {' | '.join(by)}")
-        self.conclude(story, asked, reply, source, known=known, passages=passages)
+        self.conclude(story, asked, reply, passages, known=known)
 
     async def _known(self, question: str, heuristic: str) -> bool:
         with noted("judge_heuristic", "took it for unknown"):

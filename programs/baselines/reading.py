@@ -1,6 +1,7 @@
 """Methods that answer at once: from memory, from all that is found, or from an evidence document, as KS-LLM does."""
 
-# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -53,8 +54,7 @@ class OneCallBaseline(Baseline):
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
     asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]] = (AnswerWithKnowledge, ReasonWithKnowledge)
 
-    class Settings(Baseline.Settings):
-        reason: bool = False
+    reason: bool = False
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
@@ -85,9 +85,6 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
 
     method: ClassVar[str] = "always retrieve"
 
-    class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
-        """Those that it adds."""
-
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Search once and answer; see `Program.solve`."""
         hits = await self.search(asked.question, 0)
@@ -97,15 +94,13 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
 class DocumentReader(OneCallBaseline, SearchingBaseline):
     """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
 
-    The document is what is found for the question: one document where the index is one of documents, or else the
-    passages found, one after another. So many tokens of it are read, as the language model counts them; 300 in the
-    paper.
+    The document is what is found for the question, one document or several passages in succession. So many tokens of it
+    are read, as the language model counts them; 300 in the paper.
     """
 
     method: ClassVar[str] = "standard-doc"
 
-    class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
-        document_tokens: Annotated[int, whole(1, 100_000)] = 300
+    document_tokens: Annotated[int, whole(1, 100_000)] = 300
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Search once, cut and answer; see `Program.solve`."""
@@ -150,18 +145,16 @@ class KSLLM(SearchingBaseline):
     """
 
     method: ClassVar[str] = "ks-llm"
-    roles: ClassVar[Mapping[str, str]] = {"expand": "task", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"expand": ExpandSubject, "answer": AnswerWithEvidence}
 
-    class Settings(SearchingBaseline.Settings):
-        evidence_sentences: Count = 2
-        similarity: Word | None = None
-        distance: Distance = "euclidean"
-        pooling: Pooling | None = None
-        form: Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"] = "KS-LLM"
+    evidence_sentences: Count = 2
+    similarity: Word | None = None
+    distance: Distance = "euclidean"
+    pooling: Pooling | None = None
+    form: Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"] = "KS-LLM"
 
     def set_up(self) -> None:
         """See `Baseline.set_up`; the embedding model is opened."""
-        self.expand, self.answer = Predictor(ExpandSubject), Predictor(AnswerWithEvidence)
         self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -188,7 +181,6 @@ class KSLLM(SearchingBaseline):
         """The triples (equation 1); none where the language model gives none and the question can select instead.
 
         They are asked for as often as an answer is, so that no row of a comparison is better mended than another.
-        Where no document was found to select from, nothing replaces them.
         """
         with noted("expand", "selected by the question, without triples", 1) if found else unanswered("expand"):
             return _triples(await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question))

@@ -1,11 +1,13 @@
 """Methods that reason and search step by step: IRCoT and FLARE, sentence by sentence, ReAct and SearChain."""
 
-# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import dspy
@@ -79,14 +81,12 @@ def _ended(stage: str, found: Gathered, action: str, number: int | None = None) 
 class ChainBaseline(SearchingBaseline):
     """A method that reasons in `max_steps` sentences at most, and has a reader with a chain of thought of its own."""
 
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
+        "extend": ExtendReasoning,
+        "answer": ReasonWithKnowledge,
+    }
 
-    class Settings(SearchingBaseline.Settings):
-        max_steps: Steps = 8
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
+    max_steps: Steps = 8
 
     async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
         """The next sentence, from passages, in a step of a number."""
@@ -107,9 +107,8 @@ class IRCoT(ChainBaseline):
 
     method: ClassVar[str] = "ircot"
 
-    class Settings(ChainBaseline.Settings):
-        top_k: TopK = 4
-        max_passages: Count = 15
+    top_k: TopK = 4
+    max_passages: Count = 15
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
@@ -130,10 +129,7 @@ class IRCoT(ChainBaseline):
 
 
 def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
-    """The query that a sentence makes without its words less likely than beta (implicit query of section 3.2.2).
-
-    The words ``So the answer is`` are left out as well, for no passage holds them. Maybe no word is left.
-    """
+    """A sentence as a query, without ``So the answer is`` and words less likely than beta (section 3.2.2)."""
     kept = [word for word, probability in zip(sentence.split(), probabilities, strict=True) if probability >= beta]
     query = _FORMULA.sub("", " ".join(kept)).strip()
     return query if re.search(r"\w", query) else ""
@@ -152,11 +148,10 @@ class FLARE(ChainBaseline):
 
     method: ClassVar[str] = "flare"
 
-    class Settings(ChainBaseline.Settings):
-        theta: Probability = 0.8
-        beta: Probability = 0.4
-        top_k: TopK = 2
-        first_retrieval: bool = True
+    theta: Probability = 0.8
+    beta: Probability = 0.4
+    top_k: TopK = 2
+    first_retrieval: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
@@ -212,16 +207,13 @@ class FLARE(ChainBaseline):
 
 @dataclass
 class _Trail:
-    """What ReAct did so far; `first` is the number of the first turn that is shown.
-
-    `pending` are query and passages of a search from which nothing was concluded so far, `failed` is the last search
-    that failed.
-    """
+    """What ReAct did so far; `first` is the number of the first turn that is shown."""
 
     turns: list[Turn] = field(default_factory=list)
     first: int = 0
     found: Gathered = field(default_factory=Gathered)
     searches: list[QuizRecord] = field(default_factory=list)
+    # Query and passages of a search from which nothing was concluded so far, and the last search that failed.
     pending: tuple[str, list[Hit]] | None = None
     failed: CallError | None = None
 
@@ -235,15 +227,10 @@ class ReAct(SearchingBaseline):
     """
 
     method: ClassVar[str] = "react"
-    roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"act": ChooseAction, "answer": AnswerFromTrajectory}
 
-    class Settings(SearchingBaseline.Settings):
-        top_k: TopK = 3
-        max_steps: Steps = 7
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.act, self.answer = Predictor(ChooseAction), Predictor(AnswerFromTrajectory)
+    top_k: TopK = 3
+    max_steps: Steps = 7
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Act until finished or out of steps, then answer; see `Program.solve`."""
@@ -314,15 +301,6 @@ class ReAct(SearchingBaseline):
         return json.dumps([hit.passage.rendered for hit in hits], ensure_ascii=False)
 
 
-@dataclass
-class _Chain:
-    """The queries so far: all in normal form, and those with answers that passages confirmed or gave."""
-
-    verified: list[tuple[str, str]] = field(default_factory=list)
-    tried: set[str] = field(default_factory=set)
-    records: list[QuizRecord] = field(default_factory=list)
-
-
 class SearChain(SearchingBaseline):
     """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
 
@@ -335,30 +313,28 @@ class SearChain(SearchingBaseline):
     """
 
     method: ClassVar[str] = "searchain"
-    roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"plan": PlanQueryChain, "same": JudgeConsistency}
+    roles: ClassVar[Mapping[str, str]] = {"same": "consistency", "answer": "task"}
 
-    class Settings(SearchingBaseline.Settings):
-        top_k: TopK = 3
-        max_rounds: Steps = 5
-        max_queries: Steps = 8
+    top_k: TopK = 3
+    max_rounds: Steps = 5
+    max_queries: Steps = 8
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
-        self.plan, self.same = Predictor(PlanQueryChain), Predictor(JudgeConsistency)
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = Predictor(ReasonWithKnowledge)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
-        chain = _Chain()
-        story.quizzes = chain.records
+        chain = story.quizzes
         for _ in range(self.max_rounds):
             planned: list[tuple[str, str | None]] = []
             with noted("plan", "answered from the chain so far"):
                 planned = await self._plan(asked, chain)
             if await self._stands(chain, planned):
                 break
-        if not chain.verified:
+        if not (verified := _verified(chain)):
             note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
             hits = await self.search(asked.question, 0)
             await answer_from(self.answer, asked, Gathered().add(hits), story)
@@ -366,38 +342,33 @@ class SearChain(SearchingBaseline):
             return
         with unanswered("summarize"):
             story.explanation, story.answer = await self.summarizing.acall(
-                asked.question, chain.verified, asked.answer_type, asked.choices
+                asked.question, verified, asked.answer_type, asked.choices
             )
         story.answer_source = "summary"
 
-    async def _plan(self, asked: Question, chain: _Chain) -> list[tuple[str, str | None]]:
+    async def _plan(self, asked: Question, chain: list[QuizRecord]) -> list[tuple[str, str | None]]:
         """The further queries that were not tried before, with the answers that the LM gives itself."""
-        verified = [f"{query} {answer}" for query, answer in chain.verified]
+        verified = [f"{query} {answer}" for query, answer in _verified(chain)]
         prediction = await ask(self.plan, "plan", question=asked.question, verified=verified)
-        queries = [str(query).strip() for query in prediction.queries or []]
-        answers: list[str | None] = [str(answer).strip() for answer in prediction.answers or []]
-        answers += [None] * (len(queries) - len(answers))
+        queries, tried = prediction.queries or [], {normalize(one.text) for one in chain}
         planned: dict[str, tuple[str, str | None]] = {}
-        for query, answer in zip(queries, answers, strict=False):
-            key = normalize(query)
-            if key and key not in chain.tried:
-                planned.setdefault(key, (query, answer if _solved(answer) else None))
+        for query, answer in zip_longest(map(str, queries), map(str, prediction.answers or []), fillvalue=""):
+            key, own = normalize(query), answer.strip()
+            if key and key not in tried:
+                planned.setdefault(key, (query.strip(), own if _solved(own) else None))
         return list(planned.values())[: self.max_queries]
 
-    async def _stands(self, chain: _Chain, planned: list[tuple[str, str | None]]) -> bool:
+    async def _stands(self, chain: list[QuizRecord], planned: list[tuple[str, str | None]]) -> bool:
         """Go through a plan; whether nothing in it had to be corrected or completed."""
         stands = True
         for query, own in planned:
-            number = len(chain.records) + 1
-            chain.tried.add(normalize(query))
+            number = len(chain) + 1
             hits = await self.search(query, number)
             read = await self._read(query, hits, number)
             confirmed = own is not None and (read is None or await self._agree(query, own, read, number))
             answer = own if confirmed else read
             record = search_record(number, query, hits, answer)
-            chain.records.append(record.model_copy(update={"source": "memory"}) if confirmed else record)
-            if answer is not None:
-                chain.verified.append((query, answer))
+            chain.append(record.model_copy(update={"source": "memory"}) if confirmed else record)
             if own is None:
                 stands = stands and answer is None
             elif not confirmed:
@@ -406,10 +377,7 @@ class SearChain(SearchingBaseline):
         return stands
 
     async def _read(self, query: str, hits: list[Hit], number: int) -> str | None:
-        """The answer that the passages give; None where they give none.
-
-        Where they cannot be read the LM's own answer is neither confirmed nor corrected, and there is none.
-        """
+        """The answer that passages give, or None; where they cannot be read, the question fails."""
         if not hits:
             return None
         passages = [hit.passage.rendered for hit in hits]
@@ -424,5 +392,10 @@ class SearChain(SearchingBaseline):
         return False
 
 
-def _solved(answer: str | None) -> bool:
-    return bool(answer) and UNSOLVED not in str(answer).casefold() and not is_abstention(str(answer))
+def _solved(answer: str) -> bool:
+    return bool(answer) and UNSOLVED not in answer.casefold() and not is_abstention(answer)
+
+
+def _verified(chain: Sequence[QuizRecord]) -> list[tuple[str, str]]:
+    """The queries with answers that passages confirmed or gave."""
+    return [(one.text, one.answer) for one in chain if one.answer is not None]

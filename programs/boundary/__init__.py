@@ -1,6 +1,5 @@
 """Boundary models: from what a quiz asks and a few cheap signals, how probably the answer from memory is right.
 
-There are three kinds: light, trained in seconds; fine-tuned, as KBM's; and prompted.
 `keqa.optimize.boundary` makes them, `keqa.programs.gates.BoundaryGate` decides by one. Each has its file, a JSON file
 that may come from a stranger.
 """

@@ -1,14 +1,11 @@
 """Boundary models that ask a language model before any draw: KBM's, fine-tuned, and a prompted one.
 
 The *fine-tuned* one is a causal LM that was trained to say of a question whether it is mastered (KBM, section 3.1). It
-is asked in KBM's words, and replies with JSON. What counts is not the word that it writes but how probable it found it:
-P(True) / (P(True) + P(False)) at each field. Its file holds no weights: it names a folder beside it, an adapter or a
-whole model of `keqa.lms.local.training`, and the fingerprint of what was trained. Whatever language model answers the
-questions, this one judges: it is a plug-in.
+is asked in KBM's words, and replies with JSON, of which the probability counts: P(True) / (P(True) + P(False)) at each
+field. Its file names a folder of weights beside it, and their fingerprint. It judges whatever LM answers: a plug-in.
 
-The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples of what it knew and did not among the
-quizzes that were collected: a balanced few, the same for every quiz, or those that are most like it. Its instruction
-may be another one, which GEPA writes (`keqa.optimize.boundary.compile_prompted`).
+The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples of what was known and what was not: a
+balanced few, the same for every quiz, or those that are most like it. Its instruction may be one that GEPA wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from keqa.programs.boundary.light import (
     masked,
     shared_embedder,
 )
-from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
+from keqa.programs.calls.ask import counted, lm_of_role
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
@@ -86,7 +83,8 @@ class FinetunedModel(AskedModel):
     kind: Literal["finetuned"] = "finetuned"
     language: Language = "en"
     weights: Annotated[str, Field(max_length=100)]
-    lm: Annotated[str, Field(max_length=4096)] | None = None
+    # Where its language model is, is not written.
+    lm: Annotated[str, Field(max_length=4096)] | None = Field(default=None, exclude=True)
 
     def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
         prompt = assessment_prompt(quiz, draws.choices, reference, self.language)
@@ -101,7 +99,7 @@ class FinetunedModel(AskedModel):
         return Judgement(mastery, certainty)
 
     def _asked(self) -> Any:
-        lm = given_lm_of_role(ROLE) or (None if self.lm is None else _opened(self.lm))
+        lm = lm_of_role(ROLE, own=True) or (None if self.lm is None else _opened(self.lm))
         if lm is None:
             raise ConfigurationError(
                 "the program's boundary model was fine-tuned, and programs hold no language model: name it with "
@@ -114,10 +112,6 @@ class FinetunedModel(AskedModel):
                 "--boundary-lm transformers/FOLDER"
             )
         return lm
-
-    def written(self) -> dict[str, Any]:
-        """All that it is, as JSON values; where its language model is, is left out."""
-        return self.model_dump(mode="json", exclude={"lm"})
 
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, its language, and the fingerprint of its weights."""

@@ -1,9 +1,8 @@
 """What every boundary model is given and says, and the light one.
 
-The light one weighs an embedding of the quiz and a few signals by a calibrated logistic regression. What it sees of a
-quiz and its draws is the same in training and in use. Draws are compared by their exact answers after normalisation, as
-in KBM, and not by a judge: so that collecting labels asks none. Its file holds nothing but numbers and names, all of
-them bounded, and the embedders that it may name are the built-in ones.
+The light one weighs an embedding of the quiz and a few signals by a calibrated logistic regression. Draws are compared
+by their exact answers after normalisation, as in KBM, and not by a judge: so that collecting labels asks none. Its file
+holds nothing but bounded numbers and names, and may name built-in embedders only.
 """
 
 from __future__ import annotations
@@ -52,15 +51,9 @@ class BoundaryModel(Protocol):
         """Whether its judgement is better where the draws come with the probabilities of their tokens."""
 
     def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
-        """Judge a quiz.
+        """Judge a quiz by its resolved text, of the draws by as many as it reads; a `BoundaryError` where it cannot.
 
-        Args:
-            quiz: Its resolved text.
-            draws: Those that were made, and what the quiz asks for; of more than it reads, the first ones count.
-            reference: Passages that the LM would be given, for models that judge with them; others read none.
-
-        Raises:
-            BoundaryError: It cannot judge.
+        `reference` is the passages that the LM would be given, for models that judge with them.
         """
 
     def written(self) -> dict[str, Any]:
@@ -145,10 +138,7 @@ _LEAST = 1e-3
 
 
 def masked(quiz: str) -> str:
-    """A quiz without what distinguishes it from others of its kind: each name is ``<name>``, each number ``<number>``.
-
-    A name is what begins with a capital letter and is not the first word; several in succession are one.
-    """
+    """What kind of quiz it is: ``<name>`` stands for capitalised words after the first, ``<number>`` for a number."""
 
     def mask(match: re.Match[str]) -> str:
         word = match[0]
@@ -194,11 +184,9 @@ def signal_values(reads: Reads, draws: Draws, probabilities: bool) -> dict[str, 
 def _likelihoods(draws: Draws) -> dict[str, float]:
     """The mean probability of the answers and of their first tokens; what is no answer counts as 0."""
     answered = [draw for draw in draws.made if draw.answer is not None]
-    count = max(draws.drawn, 1)
-    whole = sum(draw.probability or 0.0 for draw in answered) / count
-    first = (
-        sum((draw.probability or 0.0) if draw.first_token is None else draw.first_token for draw in answered) / count
-    )
+    whole = sum(draw.probability or 0.0 for draw in answered) / max(draws.drawn, 1)
+    firsts = ((draw.probability or 0.0) if draw.first_token is None else draw.first_token for draw in answered)
+    first = sum(firsts) / max(draws.drawn, 1)
     return {"probability": whole, "log probability": math.log(whole + _LEAST), "first token": first}
 
 

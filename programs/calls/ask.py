@@ -1,39 +1,8 @@
 """Further attempts at a call that failed: the same for every stage of every method, so that none is better mended.
 
-A failure is not a verdict. What failed is tried again, first with the very same request; then what replaces it is
-sound and marked, or the quiz fails. No quiz that needs passages is answered from memory because something failed.
-
-======================  =====================  ======================================================================
-what failed             attempts besides       then
-======================  =====================  ======================================================================
-any call, by an outage  1, the same request    as below (each attempt has the language model's own retries besides)
-any reply, unusable     1, the same request    as below; an LM in this process would reply the same, and is not asked
-an answer, unusable     4, drawn               its first complete line, where it has one (before drawing), over
-                                               documents of one's own its only one; else the quiz or question fails
-a judgement, unusable   1, drawn               as its stage, below
-a draw                                         counts without a vote; marked where the gate or the largest cluster could
-                                               have come out otherwise
-decomposition                                  marked: the question is its own quiz
-consistency judge                              marked: taken for different answers, which leads to retrieval
-confidence, decision                           marked: taken for no confidence; passages are wanted
-a search                1                      the quiz fails; a method without quizzes fails the question
-utility judge                                  marked: the passage is left out; where none is helpful, the best of those
-                                               not judged is kept
-triples                                        marked: whole passages; without any, the question fails
-triples from memory     as an answer           marked: the question selects; without a document, the question fails
-answer from passages                           where a program says what documents do not say and the reply is unusable:
-                                               marked, nothing supports an answer; else
-                                               the quiz fails: KEQA answers the question itself with retrieval, marked;
-                                               the other methods, and that answer itself, fail the question
-summary                                        an outage fails the question; an unusable reply is as a failed quiz
-plans, reasoning        as a judgement         marked: the method continues with its passages; without any, the
-                                               question fails
-======================  =====================  ======================================================================
-
-An answer is unusable where it says nothing as well (`keqa.programs.calls.texts`).
-
-Marked is a question with a degradation that `touches` it (`keqa.programs.records`). An attempt with the same request
-that succeeds leaves no mark, for nothing came out otherwise.
+A failure is not a verdict. What failed is tried again, first with the very same request, which leaves no mark where it
+succeeds; then what replaces it is sound and marked (`Degradation.touches`), or the quiz fails: ``docs/run-files.md``
+has a table. No quiz that needs passages is answered from memory because something failed.
 
 Replies of a server that cannot be used are taken out of the cache again. DSPy puts a reply there before anything reads
 it, and one that is empty, cut off or in no format would be given again and again, long after the server is mended. A
@@ -62,9 +31,9 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.progress import Searching
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
 from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty, sound
+from keqa.programs.prediction import Searching
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
@@ -156,7 +125,7 @@ async def ask(
 
 @dataclass
 class _Attempts:
-    """The attempts at a call that failed; each is recorded once it is known whether one succeeded."""
+    """The attempts at a call that failed, which are recorded once it is known whether one succeeded."""
 
     stage: str
     number: int | None
@@ -236,19 +205,16 @@ async def predict(
 ) -> dspy.Prediction:
     """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
 
-    Its `role` is charged, ``task`` where it has none. `config` are settings of this call; `demos` finds demonstrations
-    that replace the predictor's own, and may take its time; each `attempt` after the first is a draw of its own;
-    `usable` raises a `CallError` where a prediction cannot be used. `inputs` are all fields, so that a trace holds
-    complete demonstrations. A reply that cannot be used is in no cache afterwards, unless its engine would only give it
-    again.
+    `config` are settings of this call; `demos` finds demonstrations that replace the predictor's own, and may take its
+    time; each `attempt` after the first is a draw of its own; `usable` raises a `CallError` where a prediction cannot
+    be used. `inputs` are all fields, so that a trace holds complete demonstrations.
     """
     session = current()
     own = predictor.lm or dspy.settings.lm
     if own is None:
         raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
     lm, meter = as_served(own), session.meter(predictor)
-    settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
-    arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
+    arguments = {"config": _settings(config or {}, attempt, lm), **inputs} | ({} if lm is own else {"lm": lm})
     if demos is None and (hides := session.hides) is not None:
         learned = learned_demos(predictor)
         left = [demo for demo in learned if not hides(demo, predictor.signature)]
@@ -317,13 +283,8 @@ async def _called(
             return await predictor.acall(**full)
 
 
-def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
-    seed = {"seed": attempt} if runs_in_process(lm) else {}
-    return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
-
-
 def runs_in_process(lm: Any) -> bool:
-    """Whether an engine object generates here; such an engine needs a seed to sample again."""
+    """Whether an engine object generates here, which needs a seed to sample again."""
     return not isinstance(getattr(lm, "_engine_spec", "none"), str)
 
 
@@ -342,16 +303,18 @@ def is_rollout(lm: Any, own: Any) -> bool:
     return first == second
 
 
-def _rollout(config: dict[str, Any], lm: Any) -> dict[str, Any]:
-    """What makes a call one of its language model's rollout: each draws samples of its own, and the same ones again."""
-    rollout = rollout_of(lm)
-    if rollout is None:
-        return {}
-    key = json.dumps([rollout, config.get("rollout_id")], default=str)
-    identity = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
-    found: dict[str, Any] = {"rollout_id": identity} if "rollout_id" in config else {}
-    if runs_in_process(lm) and ("seed" in config or "seed" not in lm.kwargs):
-        found["seed"] = identity & 0x7FFFFFFF
+def _settings(config: dict[str, Any], attempt: int, lm: Any) -> dict[str, Any]:
+    """The settings of a call: further attempts draw; each rollout draws samples of its own, and the same ones again."""
+    found, seeded = dict(config), runs_in_process(lm)
+    if attempt:
+        found |= {"temperature": _AGAIN_AT, "rollout_id": attempt} | ({"seed": attempt} if seeded else {})
+    if (rollout := rollout_of(lm)) is not None:
+        key = json.dumps([rollout, found.get("rollout_id")], default=str)
+        identity = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
+        if "rollout_id" in found:
+            found["rollout_id"] = identity
+        if seeded and ("seed" in found or "seed" not in lm.kwargs):
+            found["seed"] = identity & 0x7FFFFFFF
     return found
 
 
@@ -431,11 +394,7 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
 
 
 def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
-    """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it.
-
-    They get the query, how many passages are wanted, and of each that was found `title`, `passage_id`, `text` and
-    `score`; or what was raised.
-    """
+    """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it."""
     if not dspy.settings.callbacks:
         return retriever.search(query, k)
     found: list[list[Hit]] = []
@@ -452,22 +411,15 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
     return found[0]
 
 
-def lm_of_role(role: str) -> Any:
-    """The language model of a role that programs need not have, such as ``boundary``: else the task's, or None."""
-    return given_lm_of_role(role) or given_lm_of_role("task") or dspy.settings.lm
-
-
-def given_lm_of_role(role: str) -> Any:
-    """As `lm_of_role`, and None where the running program has none of its own in that role."""
-    session = context().session
-    return None if session is None else getattr(session.lms, role, None)
+def lm_of_role(role: str, *, own: bool = False) -> Any:
+    """The language model of a role that programs need not have; where it need not be its `own`, else the task's."""
+    lms = getattr(context().session, "lms", None)
+    found = getattr(lms, role, None)
+    return found if own else found or getattr(lms, "task", None) or dspy.settings.lm
 
 
 def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
-    """Make a call that a part of the program makes by itself, by DSPy: once a question by its key, charged to a role.
-
-    Outside of any question it is made as it is.
-    """
+    """Make a call that a part of the program makes by itself: once a question by its key, charged to a role."""
     session = context().session
     if session is None:
         return call()

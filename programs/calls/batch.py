@@ -1,22 +1,25 @@
-"""Asking many questions side by side, each ending in an answer or a typed failure.
-
-Everything that asks more than one question does it here: `Program.answer_many`, `keqa.evaluate` and each step of a
-compilation.
-"""
+"""Asking from outside: many questions side by side, each ending in an answer or a typed failure, or one as a stream."""
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
+import queue
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+import dspy
+
 from keqa.data.question import Question, refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check
+from keqa.programs.calls.session import heard_by
+from keqa.programs.prediction import Answered, Progress
 from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.retrievers.documents import id_asked
 from keqa.retrievers.text import shown
@@ -55,10 +58,7 @@ class Outcome:
 
 
 def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: InFlight) -> Iterator[Outcome]:
-    """Answer questions side by side; see `keqa.programs.program.Program.answer_many`.
-
-    What is wrong with the arguments themselves is reported at once, and not when the first outcome is asked for.
-    """
+    """Answer questions side by side; what is wrong with the arguments themselves is reported at once."""
     check(answer_many, {"in_flight": in_flight}, "answer_many")
     if isinstance(questions, str | bytes | bytearray | Mapping) or not isinstance(questions, Iterable):
         raise InputError(
@@ -72,9 +72,8 @@ def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight
 def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
     """Ask one question; without an answer it is an outcome with an error.
 
-    What no other question would escape is raised: a key, model or setting that is wrong, a package that is missing, or
-    a fault in a method, retriever or language model. It says nothing about the question, and must not be counted as an
-    answer that failed; a note on a fault names the question.
+    What no other question would escape is raised: a key, model or setting that is wrong, a missing package, or a fault
+    in a method, retriever or language model. It must not be counted as an answer that failed.
     """
     started = time.perf_counter()
     identity = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)
@@ -95,8 +94,8 @@ def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
 def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> Iterator[R]:
     """Work on items side by side, each in a copy of the current context, and yield each result as it comes.
 
-    Once the work on one raises, or at an interrupt, nothing more is begun; what is in work still ends and is yielded
-    before, for it is paid for. A second interrupt does not wait for it.
+    Once one raises, or at an interrupt, nothing more is begun; what is in work still ends and is yielded before, for it
+    is paid for. A second interrupt does not wait for it.
     """
     fatal: BaseException | None = None
     waiting = iter(items)
@@ -124,3 +123,59 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> I
                     fatal = fatal or error
     if fatal is not None:
         raise fatal
+
+
+def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
+    """What happens while a question is asked, as it happens; closed before the end, it ends the question as well."""
+    events: queue.SimpleQueue[Progress | BaseException] = queue.SimpleQueue()
+    left = threading.Event()
+
+    def hears(event: Progress) -> None:
+        if left.is_set():
+            raise asyncio.CancelledError
+        events.put(event)
+
+    def work() -> None:
+        try:
+            with heard_by(hears):
+                prediction = ask()
+            events.put(Answered(prediction))
+        except BaseException as error:
+            events.put(error)
+
+    own = contextvars.copy_context()
+
+    def read() -> Iterator[Progress]:
+        threading.Thread(target=own.run, args=(work,), name="keqa-stream", daemon=True).start()
+        try:
+            while True:
+                event = events.get()
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+                if isinstance(event, Answered):
+                    return
+        finally:
+            left.set()
+
+    return read()
+
+
+async def astreamed(ask: Callable[[], Awaitable[dspy.Prediction]]) -> AsyncIterator[Progress]:
+    """As `streamed`, from within an event loop; a question whose events are not wanted any more is cancelled."""
+    events: asyncio.Queue[Progress | None] = asyncio.Queue()
+
+    async def work() -> dspy.Prediction:
+        try:
+            with heard_by(events.put_nowait):
+                return await ask()
+        finally:
+            events.put_nowait(None)
+
+    task = asyncio.ensure_future(work())
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        yield Answered(await task)
+    finally:
+        task.cancel()

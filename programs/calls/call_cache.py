@@ -33,9 +33,7 @@ _again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
 def bypass_cache() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
-    Replies that cannot be used are in no cache (`keqa.programs.calls.ask`); one that could be used and yet
-    failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
-    call failed.
+    A reply that could be used and yet failed its question would be given again.
     """
     token = _again.set(True)
     try:
@@ -81,10 +79,7 @@ class _Own:
 
 
 class CallCache(Closing):
-    """Answers of language models by what was asked. Safe to use from many threads.
-
-    It replaces `dspy.cache` while it is `installed`.
-    """
+    """Answers of language models by what was asked, in many threads; `dspy.cache` while it is `installed`."""
 
     def __init__(self, path: Path | str | None) -> None:
         """Open a cache, or begin one."""

@@ -94,10 +94,7 @@ def _shortened(message: str) -> str:
 
 
 def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
-    """The error as the program treats it: one that surfaces, such as a fault in a program, or a `CallError`.
-
-    Its message repeats no key.
-    """
+    """The error as the program treats it, without keys: one that surfaces, such as a fault, or a `CallError`."""
     if isinstance(error, CallError):
         return error
     if isinstance(error, _FAULTS) and _passed_through(error, _READERS):

@@ -15,8 +15,8 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
@@ -24,7 +24,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.lms.loops import questions
+from keqa.lms.loops import Relay, questions
 from keqa.programs.arguments import Workers, checked
 from keqa.programs.calls.errors import CallError
 from keqa.programs.records import CallCost, Cost, Degradation
@@ -55,10 +55,11 @@ class CallLimiter:
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
-        self._start_afresh()
+        self.start_afresh()
         _limiters.add(self)
 
-    def _start_afresh(self) -> None:
+    def start_afresh(self) -> None:
+        """Forget threads: a forked process has its parent's pools without them, and would wait for them forever."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._semaphores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
@@ -93,27 +94,24 @@ class CallLimiter:
 _limiters: weakref.WeakSet[CallLimiter] = weakref.WeakSet()
 
 
-def _forget_threads() -> None:
-    """A forked process has its parent's pools without their threads, and would wait for them forever."""
+def _all_afresh() -> None:
     for limiter in list(_limiters):
-        limiter._start_afresh()
+        limiter.start_afresh()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=_all_afresh)
 
 
 class CallMeter(UsageTracker):
     """One leaf call, charged to a role and a step: its time, its requests, and its replies with the reason each ended.
 
-    It counts while it is entered, without the wait for a free worker. DSPy reports no request for an answer from its
-    cache, and what every request cost to whom `parent` is as well. Among the calling modules it is told each reply: one
-    that was cut off may still parse, and half an answer must not pass for one. With ``disable_history`` DSPy tells
-    none, and a cut reply that parses goes unseen.
+    DSPy reports no request for an answer from its cache. Among the calling modules it is told each reply: one that was
+    cut off may still parse, and half an answer must not pass for one. With ``disable_history`` DSPy tells none.
     """
 
     def __init__(self, parent: UsageTracker | None, role: str = "task", step: str = "") -> None:
-        """Begin with nothing; `step` is the name of the predictor, empty for a search or a call of no program."""
+        """Begin with nothing; `parent` is told all as well, `step` is empty for a search or a call of no program."""
         super().__init__()
         self.parent, self.role, self.step = parent, role, step
         self.started = self.seconds = 0.0
@@ -124,7 +122,7 @@ class CallMeter(UsageTracker):
         self.history: list[dict[str, Any]] = []
 
     def __enter__(self) -> CallMeter:
-        # A call that never ran, because the question had failed meanwhile, costs nothing.
+        # A call that never ran, because the question had failed meanwhile, costs nothing; nor does the wait before.
         current().calls.append(self)
         self.started = time.perf_counter()
         return self
@@ -163,8 +161,7 @@ class CallMeter(UsageTracker):
     def add_failed(self) -> None:
         """Count a request that was sent and got no reply that reports its usage."""
         self.calls += 1
-        add = getattr(self.parent, "add_failed", None)
-        if add is not None:
+        if add := getattr(self.parent, "add_failed", None):
             add()
 
     def add_samples(self, count: int) -> None:
@@ -242,26 +239,26 @@ def _finish_reasons(response: Any) -> list[str | None]:
     ]
 
 
+@dataclass(eq=False)
 class Session:
     """A question while it is answered: its calls, and what went wrong."""
 
-    def __init__(self, bound: CallLimiter, *, blocking: bool, lms: Any = None) -> None:
-        self.bound = bound
-        # Whether predictors are called in threads; those of a served language model are awaited anyway.
-        self.blocking = blocking
-        # Those of the program by role; None where those of ``dspy.settings`` answer.
-        self.lms = lms
-        self.started = time.perf_counter()
-        self.calls: list[CallMeter] = []
-        self.degradations: list[Degradation] = []
-        # Under which name the calls of a predictor are counted, by its `id`; others are counted by role only.
-        self.steps: Mapping[int, str] = {}
-        # Whether a demonstration of a predictor's own, with this signature, is left out.
-        self.hides: Callable[[Any, type[dspy.Signature]], bool] | None = None
-        # Whether the answer to the question may yet be withheld.
-        self.provisional = False
-        # What parts of the program called by themselves already, by what was asked.
-        self.made: dict[Hashable, Any] = {}
+    bound: CallLimiter
+    # Whether predictors are called in threads; those of a served language model are awaited anyway.
+    blocking: bool
+    # Those of the program by role; None where those of ``dspy.settings`` answer.
+    lms: Any = None
+    started: float = field(default_factory=time.perf_counter)
+    calls: list[CallMeter] = field(default_factory=list)
+    degradations: list[Degradation] = field(default_factory=list)
+    # Under which name the calls of a predictor are counted, by its `id`; others are counted by role only.
+    steps: Mapping[int, str] = field(default_factory=dict)
+    # Whether a demonstration of a predictor's own, with this signature, is left out.
+    hides: Callable[[Any, type[dspy.Signature]], bool] | None = None
+    # Whether the answer to the question may yet be withheld.
+    provisional: bool = False
+    # What parts of the program called by themselves already, by what was asked.
+    made: dict[Hashable, Any] = field(default_factory=dict)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do some work through the calls of this session."""
@@ -366,19 +363,31 @@ def report(event: Any) -> None:
         hears(event)
 
 
+Hears = Callable[[Any], None]
+
+
+def heard_by(hears: Hears) -> AbstractContextManager[None]:
+    """Meanwhile somebody hears of each event, in the question's event loop; what it raises ends the question."""
+    return within(hears=(*context().hears, hears))
+
+
+def as_status(relay: Relay | None) -> AbstractContextManager[None]:
+    """Meanwhile each event is a status message of a stream."""
+    if relay is None:
+        return nullcontext()
+    from dspy.streaming import StatusMessage
+
+    return heard_by(lambda event: relay.put(StatusMessage(str(event))))
+
+
 async def in_thread(function: Callable[[], T]) -> T:
     """Run what takes its time in a thread of the question's, so that other questions' calls do not wait."""
     return await current().bound.in_thread(function)
 
 
-async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run coroutines side by side; where one raises, the others are stopped."""
-    return await joined([asyncio.ensure_future(one) for one in coroutines])
-
-
-async def joined(tasks: Iterable[asyncio.Task[T]]) -> list[T]:
-    """Wait for all; where one raises, the others are stopped."""
-    tasks = list(tasks)
+async def gather(work: Iterable[Coroutine[Any, Any, T] | asyncio.Task[T]]) -> list[T]:
+    """Run coroutines side by side, or wait for all tasks; where one raises, the others are stopped."""
+    tasks = [asyncio.ensure_future(one) for one in work]
     try:
         if tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -391,6 +400,5 @@ async def joined(tasks: Iterable[asyncio.Task[T]]) -> list[T]:
                 task.exception()
 
 
-def run_blocking(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end from blocking code, in the event loop of all questions."""
-    return questions.run(main)
+run_blocking = questions.run
+"""Runs a coroutine, by what makes it, to its end from blocking code, in the event loop of all questions."""

@@ -1,9 +1,7 @@
 """Text from outside in prompts, which cannot close or open a field in any adapter, and what of a reply is an answer.
 
-Passages, questions, earlier answers, quizzes and demonstrations are written by others: by the authors of documents, by
-users, by an LM that read them, by whoever saved a program. `Guarded` stands before any adapter of DSPy and breaks up
-what the adapters and chat templates take for structure, so that it stays visible and is nothing but text. Text that
-holds no such thing passes through unchanged.
+`Guarded` stands before any adapter of DSPy and breaks up what adapters and chat templates take for structure, so that
+it stays visible and is nothing but text. Text that holds no such thing passes through unchanged.
 
 Weak models write the frame of an answer, ``[]`` or "The answer is:", and leave it empty; or they answer and then ramble
 on until the token limit, or spoil a marker. Half an answer must not pass for one: of a reply that cannot be used as a
@@ -93,46 +91,34 @@ def _heard(signature: type[dspy.Signature], outputs: list[dict[str, Any]]) -> li
     return [{name: _each(sound, value) if name in fields else value for name, value in one.items()} for one in outputs]
 
 
-_Structure = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
+_Pattern = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
 def harmless_in(adapter: dspy.Adapter, signature: type[dspy.Signature]) -> dict[str, Callable[[str], str]]:
-    """For each field of a signature what makes a text from outside harmless in a prompt that an adapter writes.
-
-    Field markers, tags of the signature's fields and control tokens are broken up by a space or, for adapters that need
-    it, by a quotation mark or brackets.
-    """
-    structure = _structure(adapter, tuple(signature.fields), tuple(signature.output_fields))
+    """For each field of a signature what makes a text from outside harmless in a prompt that an adapter writes."""
+    chat = isinstance(adapter, dspy.ChatAdapter)
+    json = isinstance(adapter, dspy.JSONAdapter) or (chat and adapter.use_json_adapter_fallback)
+    structure = _structure(tuple(signature.fields), tuple(signature.output_fields), not chat, json)
 
     def plain(text: str) -> str:
-        return _harmless(text, structure)
+        text = broken_up(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
+        for pattern, broken in structure:
+            text = pattern.sub(broken, text)
+        return text
 
     def turns(text: str) -> str:
         # What stands between the turns' own markers is from outside; `written_trajectory` leaves no others in it.
         pieces = TURN_MARKER.split(text)
-        return "".join(piece if at % 2 else _harmless(piece, structure) for at, piece in enumerate(pieces))
+        return "".join(piece if at % 2 else plain(piece) for at, piece in enumerate(pieces))
 
     return {name: turns if name == "trajectory" else plain for name in signature.fields}
 
 
-def _harmless(text: str, structure: _Structure) -> str:
-    text = broken_up(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
-    for pattern, broken in structure:
-        text = pattern.sub(broken, text)
-    return text
-
-
-def _structure(adapter: dspy.Adapter, fields: tuple[str, ...], outputs: tuple[str, ...]) -> _Structure:
-    chat = isinstance(adapter, dspy.ChatAdapter)
-    json = isinstance(adapter, dspy.JSONAdapter) or (chat and adapter.use_json_adapter_fallback)
-    return _compiled(fields, outputs, not chat, json)
-
-
 @lru_cache(maxsize=256)
-def _compiled(fields: tuple[str, ...], outputs: tuple[str, ...], labels: bool, keys: bool) -> _Structure:
+def _structure(fields: tuple[str, ...], outputs: tuple[str, ...], labels: bool, keys: bool) -> list[_Pattern]:
     """What opens and closes fields, besides markers: each pattern with what it becomes."""
     names = "|".join(map(re.escape, fields))
-    found: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    found: list[_Pattern] = [
         (re.compile(rf"<(?=/?(?:{names})\b)", re.IGNORECASE), "< "),
         (CONTROL_TOKEN, lambda token: f"{token[0][0]} {token[0][1:]}"),
         (_CUSTOM_TYPE, lambda marker: f"{marker[0][0]} {marker[0][1:]}"),
@@ -146,7 +132,7 @@ def _compiled(fields: tuple[str, ...], outputs: tuple[str, ...], labels: bool, k
         key = rf"((?:\A|[{{,\n])[ \t]*+|[\"'`“”‘’])({own})(?=[\"'`“”‘’]?\s*:)"
         found.append((re.compile(key), r"\1(\2)"))
         found.append((re.compile(r"\\(?=u00[0-9a-fA-F]{2})"), r"\\ "))
-    return tuple(found)
+    return found
 
 
 def _each(change: Callable[[str], str], value: Any, deepest: int = _DEEPEST) -> Any:
@@ -203,11 +189,7 @@ def text_of(value: object) -> str:
 def refusing_empty(
     choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False
 ) -> Callable[[dspy.Prediction], None]:
-    """What raises a `CallError` where the answer of a prediction says nothing; no option of a choice is ever refused.
-
-    `numbered` is whether the prompt numbers anything that an answer could point at, such as passages; after the `last`
-    attempt brackets stand, for they may be what was asked for.
-    """
+    """What raises a `CallError` where an answer says nothing; no option of a choice is refused, nor brackets `last`."""
 
     def check(prediction: dspy.Prediction) -> None:
         answer = text_of(prediction.answer)
@@ -219,10 +201,7 @@ def refusing_empty(
 
 
 def says_nothing(text: str, *, numbered: bool = False, brackets: bool = True) -> bool:
-    """Whether a text is empty but for field markers, fences of code and the announcement of an answer.
-
-    Where inputs are `numbered`, their numbers, such as ``[1]``, say nothing either; nor do `brackets` around nothing.
-    """
+    """Whether a text is empty but for markers and the like, pointers to `numbered` inputs and empty `brackets`."""
     bare = _FENCE.sub("", _MARKER.sub("", text))
     bare = _EMPTY.sub("", bare) if brackets else bare
     bare = _POINTER.sub("", bare) if brackets and numbered else bare
@@ -277,18 +256,14 @@ def only_line(reply: str) -> str | None:
 
 
 def _first_complete(value: str) -> str | None:
-    *whole, cut = _without_ending(value).split("\n")
+    ending = _ENDING.search(value, max(0, len(value) - _ENDING_CHARS))
+    if ending and _COMPLETED.startswith(ending[1].casefold()):
+        # The last line ends with the marker ``completed``, or with a part of it: without it, it is whole.
+        value = f"{value[: ending.start()]}\n"
+    *whole, cut = value.split("\n")
     found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
     telling = (line for line in found if any(char.isalnum() for char in line) and not says_nothing(line, numbered=True))
     return next((line.strip() for line in telling), None)
-
-
-def _without_ending(value: str) -> str:
-    """A value whose last line ends with the marker ``completed``, or with a part of it, as a whole line without it."""
-    ending = _ENDING.search(value, max(0, len(value) - _ENDING_CHARS))
-    if ending is None or not _COMPLETED.startswith(ending[1].casefold()):
-        return value
-    return f"{value[: ending.start()]}\n"
 
 
 class Copies:
@@ -319,10 +294,7 @@ class Copies:
                 raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
 
     def found_in(self, text: str, *, names: bool = False) -> bool:
-        """Whether a text was copied; a yes, a no or no answer could be from anywhere, and was not.
-
-        Of a quiz, which has words of its own, its `names` alone count.
-        """
+        """Whether a text was copied, and is no yes, no or refusal; of a quiz its `names` alone count."""
         if self._left_out or _needs_no_words(text):
             return False
         # The first word counts as well; the number of a reference is no number.

@@ -55,8 +55,7 @@ class RandomGate(LeaderGate):
     """Retrieves for a share of the quizzes, its threshold, whatever the draws say: the level that a gate has to beat.
 
     Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
-    tossed for each text by itself, so that of few quizzes rather more or fewer are retrieved for. What random retrieval
-    scores at exactly the ratio of another gate, tables say in expectation.
+    tossed for each text by itself, so the share is that of many quizzes.
     """
 
     method = "gate-random"

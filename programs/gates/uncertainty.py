@@ -16,7 +16,7 @@ from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, ans
 from keqa.programs.arguments import Certainty, Share, Word, checked
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import note
+from keqa.programs.calls.session import noted
 from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, Verdict, reaches
 from keqa.signatures import DecideRetrieval, StateConfidence
@@ -26,12 +26,9 @@ _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
 
 async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
     """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted."""
-    try:
-        prediction = await ask(decide, "decide_retrieval", number, question=question)
-    except CallError as error:
-        note("decide_retrieval", error.cause, error.message, "retrieved", number)
-        return True
-    return bool(prediction.retrieve)
+    with noted("decide_retrieval", "retrieved", number):
+        return bool((await ask(decide, "decide_retrieval", number, question=question)).retrieve)
+    return True
 
 
 class RetrievalDecision(GateQuestion):
@@ -84,12 +81,10 @@ class StatedConfidence(GateQuestion):
     ) -> float:
         """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        try:
+        with noted("state_confidence", "taken for no confidence", number):
             said = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
-        except CallError as error:
-            note("state_confidence", error.cause, error.message, "taken for no confidence", number)
-            return 0.0
-        return _stated(said)
+            return _stated(said)
+        return 0.0
 
 
 def _stated(prediction: dspy.Prediction) -> float:
@@ -106,9 +101,8 @@ def _stated(prediction: dspy.Prediction) -> float:
 class CertaintyGate(AllSamplesGate):
     """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
 
-    It is that of `form` (`keqa.metrics.samples.CERTAINTIES`), over clusters of one meaning or over types: answers equal
-    after normalisation. An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is
-    unknown.
+    It is over clusters of one meaning, or over types: answers equal after normalisation. An abstention agrees with
+    nothing, so each is a group of its own; without any answer a quiz is unknown.
     """
 
     method = "gate-certainty"
@@ -141,10 +135,9 @@ class CertaintyGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class LexicalSimilarityGate(AllSamplesGate):
-    """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
+    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020).
 
-    The measure is the mean over all pairs, in one of `keqa.metrics.samples.SIMILARITIES`. The gate needs no judge: of
-    those that read samples it is the cheapest, and a hard one to beat.
+    It needs no judge: of the gates that read samples it is the cheapest, and a hard one to beat.
     """
 
     method = "gate-lexical"
@@ -167,10 +160,9 @@ class LexicalSimilarityGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class ProbabilityGate(AllSamplesGate):
-    """Known where the LM gives the answers it draws a high probability.
+    """Known where the LM gives its answers a high probability, on average over the draws (Malinin and Gales, 2021).
 
-    The mean over the draws of each answer's probability, normalised by its length (the geometric mean over its tokens):
-    Malinin and Gales (2021), in probabilities. An abstention or a failed draw counts as 0.
+    It is the geometric mean over an answer's tokens; an abstention or a failed draw counts as 0.
     """
 
     method = "gate-probability"
@@ -192,10 +184,9 @@ class ProbabilityGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class ConfidenceGate(LeaderGate):
-    """Known where the LM states a high confidence in the leading answer.
+    """Known where the LM states a high confidence in the leading answer, in one further call.
 
-    Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
-    here the largest cluster's, then the probability that it is right, which is one further call to the LM.
+    It is verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration).
     """
 
     method = "gate-confidence"
@@ -220,9 +211,8 @@ class ConfidenceGate(LeaderGate):
 class PromptGate(LeaderGate):
     """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
-    It is asked once a quiz, before any draw; a known quiz is answered by the largest cluster, however small. KBM asks
-    in words of its own; here the question is that of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`).
-    The reply is a verdict and no score, so the gate ranks nothing.
+    It is asked before any draw, in the words of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`); a known
+    quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
     """
 
     method = "gate-prompt"

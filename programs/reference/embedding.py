@@ -57,8 +57,7 @@ class Embedder(Protocol):
 class HashingEmbedder:
     """Word and character n-grams, hashed to signed places of a vector, their counts damped.
 
-    A stand-in for a semantic model that is always at hand: it knows no synonyms, but it is deterministic on every
-    machine and fast enough to be made again whenever a program is loaded.
+    It knows no synonyms, but it is deterministic on every machine and fast enough to be made again on loading.
     """
 
     def __init__(self, dimension: int = _DIMENSION) -> None:
@@ -75,10 +74,7 @@ class HashingEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text; zeros for a text without a word."""
-        rows = np.zeros((len(texts), self.dimension), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            row[:] = self._embed(text)
-        return rows
+        return np.array([self._embed(text) for text in texts], np.float32).reshape(len(texts), self.dimension)
 
     def _embed(self, text: str) -> NDArray[np.float64]:
         words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
@@ -158,16 +154,15 @@ def is_built_in(name: Any) -> bool:
     return isinstance(name, str) and (name in (HASHING, LOCAL) or _SIZED.fullmatch(name) is not None)
 
 
-def open_built_in(name: Any) -> Embedder:
-    """Open an embedder that a saved file names.
+def open_built_in(name: Any, advice: str = "") -> Embedder:
+    """Open an embedder that a saved file names, which may come from a stranger.
 
-    A file may come from a stranger. A model of the hub would be fetched, with the user's token, and a folder opened,
-    because the stranger says so: those are opened only where the user names them.
+    A model of the hub would be fetched, with the user's token, and a folder opened, because the stranger says so: those
+    are opened only where the user names them, which `advice` says how to.
     """
     if not is_built_in(name):
-        raise ConfigurationError(
-            f"the embedding model {name!a:.100} is named by a saved file only; it is not opened unless you name it"
-        )
+        told = "is named by a saved file only; it is not opened unless you name it"
+        raise ConfigurationError(f"the embedding model {name!a:.100} {told}{advice}")
     return open_embedder(name)
 
 

@@ -13,21 +13,17 @@ OPTIONAL = ("question", "date")
 
 @dataclass(frozen=True, slots=True)
 class UtilityEntry:
-    """A passage, as the judge reads it, whose utility to a quiz is known.
-
-    Attributes:
-        root: Id of the training question.
-        helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
-        question: The `keqa.data.question.question_digest` of the training question; may be empty.
-        date: When the passage's document was last changed, as it says itself; empty where it does not.
-    """
+    """A passage, as the judge reads it, whose utility to a quiz is known: `helpful` where U(quiz, passage) is 1."""
 
     root: str
+    """Id of the training question."""
     quiz: str
     passage: str
     helpful: bool
     question: str = ""
+    """The `keqa.data.question.question_digest` of the training question; may be empty."""
     date: str = ""
+    """When the passage's document was last changed, as it says itself; may be empty."""
 
 
 def entry_values(entry: UtilityEntry) -> dict[str, Any]:

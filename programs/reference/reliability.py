@@ -1,8 +1,7 @@
 """How often the passages of a source, or of an age, helped, by the labels of the utility reference.
 
-A judge of single passages cannot see that a source is out of date: what it states reads as well as what is true. The
-labels can, for its passages help less often than those of other sources do. So it is with old documents, where passages
-say when theirs was last changed.
+A judge of single passages cannot see that a source, or a document, is out of date: what it states reads as well as what
+is true. The labels can, for its passages help less often than others do.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ def source_of(passage: str) -> str | None:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """How many labelled passages of a source helped, and whether that is less than of the others beyond chance.
-
-    The same of the passages on one side of a date, which the name then says, and for which `of` is empty.
-    """
+    """How many labelled passages of a source or an age helped, and whether that is too few to be chance."""
 
     name: str
     helped: int
@@ -47,8 +43,7 @@ class SourceRecord:
 class Reliability:
     """The sources and dates of a reference; what comes from given training questions can be left out of their counts.
 
-    Of dates there are two groups, the older and the newer half of the labelled passages that have one: one comparison,
-    so that no cut is chosen for what it shows.
+    Of dates there are two groups, the older and the newer half: one comparison, so that no cut is chosen.
     """
 
     def __init__(self, entries: Iterable[UtilityEntry]) -> None:
@@ -56,25 +51,21 @@ class Reliability:
         dates = sorted(date for entry in entries if (date := _day(entry.date)))
         # Where all have one date there is no older half.
         self._cut = dates[len(dates) // 2] if dates else ""
-        self._sources = _Counts((entry, source_of(entry.passage)) for entry in entries)
+        self._sources = _Counts(((entry, source_of(entry.passage)) for entry in entries), " of its passages")
         self._ages = _Counts((entry, self._age(entry.date)) for entry in entries)
 
     def unreliable(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels, the least helpful first."""
-        known = [self._sources.of(name) for name in self._sources.names]
-        known += [self._ages.of(name, of="") for name in self._ages.names]
+        known = [*map(self._sources.of, self._sources.names), *map(self._ages.of, self._ages.names)]
         return sorted((one for one in known if one and one.unreliable), key=lambda one: one.helped / one.labelled)
 
     def of(self, passage: str, without: Iterable[str] = ()) -> SourceRecord | None:
-        """What is known of a passage's source, by other labels than those of some training questions.
-
-        None where it names none, or one that no label is of.
-        """
+        """What is known of a passage's source, if any, by other labels than those of some training questions."""
         return self._sources.of(source_of(passage), without)
 
     def of_date(self, date: str, without: Iterable[str] = ()) -> SourceRecord | None:
         """What is known of passages as old as one, likewise."""
-        return self._ages.of(self._age(date), without, of="")
+        return self._ages.of(self._age(date), without)
 
     def _age(self, date: str) -> str | None:
         day = _day(date)
@@ -86,8 +77,8 @@ class Reliability:
 class _Counts:
     """How many labels of each name there are that say that the passage helped, and that it did not."""
 
-    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]]) -> None:
-        self._all = Counter[tuple[str, bool]]()
+    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]], said_of: str = "") -> None:
+        self._said_of, self._all = said_of, Counter[tuple[str, bool]]()
         self._of_root = defaultdict[str, Counter[tuple[str, bool]]](Counter)
         for entry, name in named:
             if name is not None:
@@ -95,11 +86,8 @@ class _Counts:
                 self._of_root[entry.root][name, entry.helpful] += 1
         self.names = list(dict.fromkeys(name for name, _ in self._all))
 
-    def of(self, name: str | None, without: Iterable[str] = (), **said: str) -> SourceRecord | None:
-        """What is known of a name; None where no label is left of it.
-
-        Unreliable helps three quarters as often as the others at most, and so seldom hardly by chance.
-        """
+    def of(self, name: str | None, without: Iterable[str] = ()) -> SourceRecord | None:
+        """What is known of a name: what helps three quarters as often as the others at most, and not by chance."""
         if name is None or name not in self.names:
             return None
         from scipy.stats import binom
@@ -113,7 +101,7 @@ class _Counts:
         others = counts.total() - labelled
         share = (sum(count for (_, helpful), count in counts.items() if helpful) - helped) / others if others else 0.0
         seldom = helped <= _LOWEST * share * labelled and float(binom.cdf(helped, labelled, share)) < _CHANCE
-        return SourceRecord(name, helped, labelled, seldom, **said)
+        return SourceRecord(name, helped, labelled, seldom, self._said_of)
 
 
 def _day(date: str) -> str:

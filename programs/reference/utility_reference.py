@@ -47,8 +47,7 @@ Scored = tuple[float, int]
 class ReferenceIndex:
     """Entries and their embeddings. It never changes, so copies of a reference and threads share it.
 
-    What the entries show are the `demonstrations`, a quiz, a passage and a label, in the order of first appearance:
-    entries of several questions that show the same are one.
+    Its `demonstrations` are what the entries show, a quiz, a passage and a label, each once, in their order.
     """
 
     def __init__(
@@ -188,12 +187,9 @@ class UtilityReference(Parameter):
     It is a parameter in DSPy's sense: saved and loaded with the program, kept by optimizers, its index shared by
     copies. Lookups may run in many threads at once; `fit` replaces all entries in one step.
 
-    Attributes:
-        k: How many demonstrations; 8 in the paper.
-        least: How many of each label there are at least, where the reference has them.
-        variant: ``similar`` finds the most similar ones (R_u), ``random`` any (KEQA w random R', the same ones whenever
-            the same is asked), ``none`` none (KEQA w/o R).
-        form: ``apart`` embeds quiz and passage each by itself, ``joint`` both as one text, as the authors' code does.
+    It shows `k` demonstrations, 8 in the paper, and `least` of each label, where it has them. The variant ``similar``
+    finds the most similar ones (R_u), ``random`` any (KEQA w random R', the same whenever the same is asked), ``none``
+    none (KEQA w/o R).
     """
 
     def __init__(
@@ -228,15 +224,12 @@ class UtilityReference(Parameter):
         return self._index.signature
 
     def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
-        """Take entries, of training questions only, in the place of all that were there.
+        """Take entries, or what has their attributes, of training questions only, in the place of all that were there.
 
-        Each has what an `UtilityEntry` has. `vectors` are what the method of that name gave for the same entries and
-        embedder, so that they need not be embedded again.
+        `vectors` are what the method of that name gave for the same entries and embedder.
         """
         taken = tuple(
-            UtilityEntry(
-                one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in OPTIONAL)
-            )
+            UtilityEntry(one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, n, "") for n in OPTIONAL))
             for one in entries
         )
         key = (self._embedder.name, self.form)
@@ -270,14 +263,11 @@ class UtilityReference(Parameter):
         return [dspy.Example(passage=passage, quiz=quiz, helpful=helpful) for quiz, passage, helpful in shown]
 
     def source_of(self, passage: str) -> SourceRecord | None:
-        """What the labels say of a passage's source; those of the question in work do not count.
-
-        None where it names no source, or one of which nothing is known, and where nothing is shown of the labels.
-        """
+        """What the labels say of a passage's source, if anything; those of the question in work do not count."""
         return None if self.variant == "none" else self._index.reliability.of(passage, self._index.own())
 
     def age_of(self, date: str) -> SourceRecord | None:
-        """What the labels say of passages as old as one, likewise; None too where too few labels have a date."""
+        """What the labels say of passages as old as one, likewise."""
         return None if self.variant == "none" else self._index.reliability.of_date(date, self._index.own())
 
     def unreliable_sources(self) -> list[SourceRecord]:
@@ -288,9 +278,8 @@ class UtilityReference(Parameter):
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""
 
     def settings(self) -> dict[str, Any]:
-        """What was set rather than fitted; no place on this machine is in it."""
+        """What was set rather than fitted, the form where it is not the usual one; no place on this machine."""
         found = {"embedder": portable(self._embedder.name), "k": self.k, "least": self.least, "variant": self.variant}
-        # Programs of before have no form; theirs is the usual one.
         return found if self.form == "apart" else {**found, "form": self.form}
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
@@ -303,15 +292,15 @@ class UtilityReference(Parameter):
         parts = ("embedder", "k", "least", "variant", "entries")
         known = isinstance(state, Mapping) and set(state) - {"form"} == set(parts)
         if not known or not isinstance(state["entries"], list):
-            raise ConfigurationError(
-                f"this is not the state of a utility reference, which has {', '.join(parts)} and nothing else"
-            )
-        chosen = {part: state[part] for part in ("k", "least", "variant")} | {"form": state.get("form", "apart")}
+            what = f"the state of a utility reference, which has {', '.join(parts)} and nothing else"
+            raise ConfigurationError(f"this is not {what}")
+        chosen = {"form": "apart", **{part: state[part] for part in state if part not in ("embedder", "entries")}}
         settings = check(type(self), chosen, "a utility reference")
         entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(state["entries"], start=1)]
         self.__dict__.update(settings)
         if state["embedder"] != self._embedder.name:
-            self._embedder = Remembering(_named(state["embedder"]))
+            advice = ": make the reference that loads this with it, UtilityReference(open_embedder(NAME))"
+            self._embedder = Remembering(open_built_in(state["embedder"], advice))
         return self.fit(entries)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UtilityReference:
@@ -319,12 +308,3 @@ class UtilityReference(Parameter):
         memo[id(self)] = new
         new.__dict__.update(self.__dict__)
         return new
-
-
-def _named(name: Any) -> Embedder:
-    try:
-        return open_built_in(name)
-    except ConfigurationError as error:
-        raise ConfigurationError(
-            f"{error}: make the reference that loads this with it, UtilityReference(open_embedder(NAME))"
-        ) from error

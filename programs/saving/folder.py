@@ -45,7 +45,7 @@ from keqa.programs.predictor import (
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.registry import arguments_of, class_of_saved, name_of
+from keqa.programs.registry import class_of_saved, made, name_of
 from keqa.programs.saving.values import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.retrievers.text import shown
@@ -72,18 +72,6 @@ _SHIPPED = "testbed"
 _MOST_LISTED = 5
 
 
-class _Reference(BaseModel):
-    """A utility reference without its entries; it checks its values itself."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    embedder: str
-    k: Any
-    least: Any
-    variant: Any
-    form: Any = None
-
-
 class _ProgramFile(BaseModel):
     """What ``program.json`` holds."""
 
@@ -96,7 +84,7 @@ class _ProgramFile(BaseModel):
     dspy: str | None
     created: str
     settings: dict[str, Any]
-    reference: _Reference | None
+    reference: dict[str, Any] | None
     learned: dict[str, Any]
     files: dict[str, Any]
     signatures: dict[str, Any]
@@ -154,7 +142,8 @@ def check_savable(program: Program) -> Prompts:
         raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
     own = prompts_of(program)
     # The prompts of KEQA do not depend on its settings, which might open models.
-    prompts = _expected(_made(type(program), {} if isinstance(program, KEQA) else dict(program.settings)), own)
+    fresh = made(type(program), None, None, {} if isinstance(program, KEQA) else dict(program.settings))
+    prompts = _expected(fresh, own)
     _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
     return prompts
 
@@ -204,20 +193,13 @@ def load(
     lms: RoleLMs | None = None,
     *,
     method: Literal["keqa"],
-    embedder: Embedder | str | None = None,
-    **settings: Any,
+    **given: Any,
 ) -> KEQA: ...
 
 
 @overload
 def load(
-    folder: str | Path,
-    retriever: Retriever | None,
-    lms: RoleLMs | None = None,
-    *,
-    method: str | None = None,
-    embedder: Embedder | str | None = None,
-    **settings: Any,
+    folder: str | Path, retriever: Retriever | None, lms: RoleLMs | None = None, *, method: Any = None, **given: Any
 ) -> Program: ...
 
 
@@ -290,10 +272,10 @@ def _loaded(
     embedder: Embedder | str | None,
 ) -> Program:
     """The program that a folder describes, its files and prompts checked."""
-    cls: Any = class_of_saved(state.method)
+    cls = class_of_saved(state.method)
     named = embedder if isinstance(embedder, str) else None
     settings = read_values(cls.Settings, state.settings, given, named, state.method)
-    program = _made(cls, settings, retriever, lms)
+    program: Program = made(cls, retriever, lms, settings)
     _refuse(drift(state.signatures, _expected(program, state.signatures)), f"{folder} was compiled for other prompts: ")
     if stray := sorted(state.predictors.keys() - state.signatures.keys()):
         raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
@@ -301,14 +283,6 @@ def _loaded(
         program.reference = reference
     program.load_parts(state.predictors, dict(program.named_predictors()))
     program.learned = learned_from_json(state.learned)
-    return program
-
-
-def _made(
-    cls: Any, settings: Mapping[str, Any], retriever: Retriever | None = None, lms: RoleLMs | None = None
-) -> Program:
-    searches = {"retriever": retriever} if "retriever" in arguments_of(cls) else {}
-    program: Program = cls(**searches, lms=lms, **settings)
     return program
 
 
@@ -381,12 +355,10 @@ def _reference_in(folder: Path, state: _ProgramFile, embedder: Embedder | str | 
         if len(entries) == _MOST_ENTRIES:
             raise ConfigurationError(f"{path} has more than {_MOST_ENTRIES:,} entries, the most that are read")
         entries.append(entry_from(value, f"{path}, line {number},"))
-    settings = state.reference.model_dump(exclude_unset=True)
-    settings["embedder"] = _embedder(folder, state.reference.embedder, state.files, embedder)
-    vectors = None
-    if _VECTORS in state.files:
-        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS)
-    return UtilityReference(**settings).fit(entries, vectors)
+    named = _embedder(folder, state.reference["embedder"], state.files, embedder)
+    saved = _checked(folder, _VECTORS, state.files) if _VECTORS in state.files else None
+    vectors = None if saved is None else parse_npy(saved, folder / _VECTORS)
+    return UtilityReference(**{**state.reference, "embedder": named}).fit(entries, vectors)
 
 
 def _written(state: Mapping[str, Any], reference: UtilityReference | None) -> dict[str, bytes]:
@@ -412,11 +384,8 @@ def _as_json(value: Any, indent: int | None = None) -> bytes:
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
 
 
-def _embedder(folder: Path, saved: str, digests: Mapping[str, Any], given: Embedder | str | None) -> Embedder:
-    """The embedder that was given, or the one that a program names where that is built in.
-
-    A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
-    """
+def _embedder(folder: Path, saved: Any, digests: Mapping[str, Any], given: Embedder | str | None) -> Embedder:
+    """The embedder that was given, or the one that a program names where that is built in; see `open_built_in`."""
     # A name stands for the model of that name only; another part of the program may be meant by it.
     if is_built_in(saved) and (given is None or isinstance(given, str)):
         return open_embedder(saved)

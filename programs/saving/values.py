@@ -91,10 +91,7 @@ def must_be_named(part: str, name: Any) -> str:
 
 
 def _named_model(wanted: Any, embedder: str | None) -> Any:
-    """The model that compares sentences, where the user names it.
-
-    A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
-    """
+    """The model that compares sentences, where the user names it; see `open_built_in`."""
     if isinstance(wanted, str) and is_built_in(wanted):
         return wanted
     # A hub's name and a folder that the model was brought to differ in what comes before the last component.

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, ClassVar
 
 import dspy
 
 from keqa.data.question import AnswerType
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
+from keqa.programs.prediction import source_of
 from keqa.programs.predictor import trained_on_prompts
-from keqa.programs.sentences import content_words, language_of, stands_in, words_of
+from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
+from keqa.programs.sentences import (
+    OTHER_WORDS,
+    content_words,
+    disagreements,
+    language_of,
+    newer,
+    spoken_of,
+    stands_in,
+    words_of,
+)
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
@@ -21,8 +34,9 @@ from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 # Symbols that tell answers apart, as in C++, C# and -3, and how much longer a form of a word may be.
 _SYMBOLS = re.compile(r"\w+[+#*]+|(?<![\w-])[-−]\d[\d.,]*\b")
 _ENDING = 2
-UNREADABLE = "the judge said nothing that can be read"
-"""How `QuizRecord.support` ends where words alone decided."""
+_UNREADABLE = "the judge said nothing that can be read"
+NO_REPLY = "no reply could be used"
+"""What `QuizRecord.support` is where passages were read in vain."""
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 
@@ -58,12 +72,11 @@ class OwnDocuments(Stage):
         choices: Sequence[str] = (),
         number: int | None = None,
     ) -> tuple[bool | None, str]:
-        """Whether passages carry an answer: they have its words, or else the judge of utility says so, in one call.
+        """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
         Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-        seen to agree with whatever they are shown. Passages of another language than the question's lack any, and
-        whether a yes or a choice is in passages, words do not tell. Where the judge's replies are of no use, words
-        alone decide; it is None where it could not be asked. With it comes by what that was found.
+        seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
+        judge's replies are of no use, words alone decide; it is None where it could not be asked.
         """
         lacking: list[str] = []
         if answer_type == "short" and not choices:
@@ -82,19 +95,21 @@ class OwnDocuments(Stage):
         except CallError as error:
             if error.unusable and lacking:
                 note("judge_support", error.cause, error.message, "went by the answer's words", number)
-                return False, f"{why}; {UNREADABLE}"
+                return False, f"{why}; {_UNREADABLE}"
             note("judge_support", error.cause, error.message, "took the answer unchecked", number)
             return None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"
 
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
-    """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms.
-
-    A yes or a no has words of its own.
-    """
+    """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
     there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
-    lacking = [word for word in _words(answer) if not _stands_there(_AS_DIGITS.get(word, word), there)]
+
+    def stands_there(word: str) -> bool:
+        """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
+        return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
+
+    lacking = [word for word in _words(answer) if not stands_there(_AS_DIGITS.get(word, word))]
     return lacking + [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
 
 
@@ -102,6 +117,64 @@ def _words(answer: str) -> list[str]:
     return list(dict.fromkeys(content_words(answer) or words_of(answer)))
 
 
-def _stands_there(word: str, there: set[str]) -> bool:
-    """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
-    return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
+def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least: float = 2 / 3) -> list[str]:
+    """What of a quiz passages speak of, in title, heading or text; see `spoken_of`."""
+    return spoken_of(quiz, map(_told_by, passages), least=least)
+
+
+def _told_by(passage: Passage | PassageVerdict) -> str:
+    return " ".join((passage.title, passage.place.heading, passage.text))
+
+
+def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: Sequence[str]) -> bool:
+    """Whether an answer from passages is one: it does not refuse, or says in their words more than was asked."""
+    if not is_abstention(answer, choices):
+        return True
+    kept = [_told_by(one) for one in passages if one.kept]
+    more = words_lacking(answer, [quiz])
+    return bool(kept) and not same_answer(answer, "unknown") and bool(more) and not words_lacking(answer, kept)
+
+
+def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
+    """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
+
+    Where there is an answer, they differ in nothing else: a rule for managers contradicts none.
+    """
+    other_words = OTHER_WORDS if answer is None else 0
+    for first, second in combinations([one for one in passages if not one.older_than], 2):
+        if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
+            continue
+        for found in disagreements(first, second, quiz, other_words):
+            said = [answer is None or not words_lacking(answer, [one]) for one in (found.first, found.second)]
+            if answer is None or said[0] != said[1]:
+                return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]
+    return []
+
+
+def missing_quiz(
+    number: int, quiz: str, passages: Sequence[PassageVerdict], support: str, contested: list[str], searched: bool
+) -> MissingQuiz:
+    """Why passages do not answer a quiz, whose `support` was found and on which they say what is `contested`."""
+    about = spoken_in(passages, quiz, least=0.5)
+    kept = sum(one.kept for one in passages)
+    if kept:
+        why = f"the passages kept ({kept}) {_carried(support)}"
+    elif passages:
+        why = f"none of the {len(passages)} passages found {'was judged to help' if about else 'is about it'}"
+    else:
+        why = "no passage was found"
+    kind: UnansweredKind = "nothing supports an answer" if about or kept else "nothing found"
+    if contested:
+        kind, why = "sources contradict each other", "they say different things, and neither of them is newer"
+    read = [source_of(one).label for one in passages]
+    looked = [quiz] if searched else []
+    return MissingQuiz(quiz=number, asked=quiz, kind=kind, searched=looked, read=read, why=why, answers=contested)
+
+
+def _carried(support: str) -> str:
+    """What came of reading passages in vain; not what was drawn from them, which nobody shall take for an answer."""
+    if support == NO_REPLY:
+        return f"were read, but {NO_REPLY}"
+    if support.endswith(_UNREADABLE):
+        return "lack words of what was drawn from them, and the judge’s reply could not be read"
+    return "do not support what was drawn from them" if support else "do not tell it, by the reply"

@@ -12,7 +12,6 @@ import dspy
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError, typed_error
 from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note, noted
-from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit, Passage
@@ -66,11 +65,7 @@ class Listwise(Stage):
         *,
         demos: Callable[[], Iterable[Any]] | None = None,
     ) -> list[Verdict | None]:
-        """A verdict for each passage, None where the reply holds none that can be read.
-
-        `demos` finds demonstrations of single passages, which are shown as lists in the place of the predictor's own;
-        where it finds none, these are.
-        """
+        """A verdict for each passage, None where the reply has none; `demos` finds those of single passages."""
         listed = dict(enumerate(passages, 1))
         shown = None if demos is None else lambda: as_lists(demos()) or self.judge.demos
         found: list[Verdict | None] = [None] * len(passages)
@@ -104,24 +99,19 @@ def as_lists(demos: Iterable[Any]) -> list[dspy.Example]:
 class Picking(Stage):
     """Judges passages with demonstrations from the utility reference: each by itself, side by side, or all in one call.
 
-    The demonstrations that the reference finds, per call (Algorithm 2, line 11), replace those of the predictor; where
-    it finds none, these are used. A reference with a method ``prepare(quiz, passages)`` is given first what it will be
-    asked, so that it can embed all in one batch; ``source_of(passage)`` says how reliable the source of a passage is,
-    and ``age_of(date)`` how reliable passages as old as that are.
-
-    Where reliable ones are preferred, a passage that was judged helpful is left out where its source is unreliable by
-    the reference's labels, and one of another source was judged helpful as well. Such passages are judged last, and
-    only where no other helped.
+    Those that the reference finds (Algorithm 2, line 11) replace the predictor's own. Where reliable ones are
+    preferred, a helpful passage of a source that is unreliable by the reference's labels is left out beside helpful
+    ones of others; such passages are judged last, and only where no other helped.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"judge": JudgeUtility}
     follows = ("listwise", "prefer_reliable")
 
     def __init__(
         self, reference: Reference | None = None, bound: CallLimiter | None = None, listwise: bool = False
     ) -> None:
         super().__init__(bound)
-        self.judge = Predictor(JudgeUtility)
         self.together: Listwise | None = Listwise(bound) if listwise else None
         self.reference = reference
         self.prefer_reliable = False
@@ -133,10 +123,9 @@ class Picking(Stage):
         number: int | None = None,
         shown: Callable[[Passage], str] = attrgetter("rendered"),
     ) -> list[PassageVerdict]:
-        """A verdict for each passage found for a quiz, in their order.
+        """A verdict for each passage found for a quiz; `shown` is a passage as the judge reads it.
 
-        Where no passage was judged helpful and some could not be judged, the best of the latter is kept; where all were
-        judged not helpful, none is. `shown` is a passage as the judge reads it; the reference knows them as rendered.
+        Where no passage was judged helpful and some could not be judged, the best of the latter is kept.
         """
         await self._prepare(quiz, hits, number)
         known = [self._known_of(hit) for hit in hits]

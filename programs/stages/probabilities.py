@@ -29,10 +29,7 @@ class NoProbabilitiesError(ConfigurationError):
 
 
 def output_tokens(tokens: Tokens, name: str = "answer") -> list[tuple[str, float]]:
-    """The tokens of one output of a reply, each cut to what of it belongs to the output.
-
-    Where the reply has no section of that name, as in other formats than DSPy's chat format, all of it counts.
-    """
+    """The tokens of one output of a reply, cut to it; in other formats than DSPy's chat format, all."""
     reply = "".join(text for text, _ in tokens)
     # As the adapter reads it: a marker begins a line, and of a field named twice the last one counts.
     starts = [section.start for section in sections(reply) if section.name == name]
@@ -64,11 +61,7 @@ def first_token_probability(tokens: Tokens, name: str = "answer") -> float | Non
 
 
 def word_probabilities(text: str, tokens: Tokens) -> list[float]:
-    """The probability of each word of a text, which tokens spell: that of its least likely token, or 1 without any.
-
-    Tokens are found in the text one after another, whatever became of the spaces between them. One that is not found
-    is passed over (a part of a character, or of a sentence that was cut off).
-    """
+    """The probability of each word of a text, which tokens spell: that of its least likely token, or 1 without any."""
     words = text.split()
     owner = [position for position, word in enumerate(words) for _ in word]
     letters, place = "".join(words), 0
@@ -100,10 +93,7 @@ def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[
 def tokens_of(
     prediction: dspy.Prediction, count: int, model: str, who: str, instead: str
 ) -> list[list[tuple[str, float]]]:
-    """The tokens of each of a prediction's completions, of a request with `LOGPROBS`.
-
-    Where there are none, a message names the model, who needs them, and what to take instead.
-    """
+    """The tokens of each completion of a request with `LOGPROBS`, which `who` needs."""
     found = [tokens_in(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):
         raise NoProbabilitiesError(

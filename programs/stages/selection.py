@@ -15,6 +15,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import dspy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +24,6 @@ from keqa.metrics.answers import tokens
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, NoCopy, in_thread, note
-from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Embedder, Remembering, open_embedder
 from keqa.programs.sentences import sentences_of
@@ -65,8 +65,7 @@ def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> lis
 class EmbeddingSimilarity:
     """Compares triples, or a quiz, with sentences by the inner product of their embeddings, in many threads at once.
 
-    Embedders give rows of length 1, for which ‖k_i − q‖² = 2 − 2 k_i·q: the smallest distance is the greatest inner
-    product, which is the cosine. The name is the embedder's.
+    Of rows of length 1 the smallest distance is the greatest inner product: ‖k_i − q‖² = 2 − 2 k_i·q.
     """
 
     def __init__(self, name: str) -> None:
@@ -93,11 +92,10 @@ def similarity_of(given: Similarity | str | None) -> Similarity:
 
 
 class DistanceMeter:
-    """Measures how far sentences are from triples or a question. Safe to call from many threads at once.
+    """Measures how far sentences are from triples or a question, in many threads at once.
 
-    Embeddings are taken as the model pools them, and are not scaled to length 1: where all rows have one length, Euclid
-    and cosine order sentences alike, and the choice between them is none. Without a model, rows are counts of words,
-    rare ones weighing more, and of length 1.
+    Embeddings are taken as the model pools them, not scaled to length 1, by which Euclid and cosine would order alike.
+    Without a model, rows are counts of words, rare ones weighing more, and of length 1.
     """
 
     def __init__(
@@ -118,17 +116,16 @@ class DistanceMeter:
         unscaled: Any = None if raw is None else SimpleNamespace(name=embedder, embed=partial(raw, pooling=pooling))
         self._embedder = Remembering(unscaled or model)
 
-    def measure(self, wanted: Sequence[str], candidates: Sequence[str], distance: Distance | None = None) -> Distances:
-        """The distance of every sentence from every text that is looked for, by the meter's distance or another."""
-        distance = distance or self.distance
+    def measure(self, wanted: Sequence[str], candidates: Sequence[str]) -> Distances:
+        """The distance of every sentence from every text that is looked for."""
         if self._embedder is None:
             cosines = np.array([lexical_similarity([one], candidates) for one in wanted], np.float64)
-            return 1 - cosines if distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
+            return 1 - cosines if self.distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
         rows = self._embedder.embed([*wanted, *candidates]).astype(np.float64)
         first, second = rows[: len(wanted)], rows[len(wanted) :]
         products = first @ second.T
         lengths = [np.linalg.norm(one, axis=1) for one in (first, second)]
-        if distance == "cosine":
+        if self.distance == "cosine":
             cosine: Distances = 1 - products / np.maximum(np.outer(*lengths), _LEAST)
             return cosine
         euclid: Distances = np.sqrt(np.maximum(0, lengths[0][:, None] ** 2 + lengths[1][None] ** 2 - 2 * products))
@@ -147,9 +144,8 @@ class Nearest:
 def nearest(measured: Distances, keep: int, subjects: Sequence[str] | None = None) -> list[Nearest]:
     """The `keep` sentences (the paper's k) at the least distance, in the order of the text (equation 3).
 
-    A sentence is as far as the nearest triple of a subject is. Where triples are about several subjects, these choose
-    in turn, so that a question on two people does not find sentences on one of them only. `subjects` has that of each
-    triple; all have one where None.
+    Where triples are about several `subjects`, these choose in turn, so that a question on two people does not find
+    sentences on one of them only.
     """
     if not measured.size:
         return []
@@ -183,11 +179,7 @@ def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similar
 def with_key_sentences(
     quiz: str, hits: Sequence[Hit], verdicts: Sequence[PassageVerdict], keep: int, similarity: Similarity
 ) -> tuple[list[Hit], list[PassageVerdict]]:
-    """Cut the passages that were kept down to the sentences closest to the quiz (KEQA, section 4.2, the variant w SE).
-
-    The judge of utility reads whole passages, as without it, so that the variant differs in what is answered from
-    alone. A passage that was left out, or has no more sentences, stays the same.
-    """
+    """Cut the passages that were kept down to the sentences closest to the quiz (KEQA, section 4.2, w SE)."""
 
     def shortened(hit: Hit) -> Hit:
         parts = sentences_of(hit.passage.text)
@@ -204,14 +196,13 @@ def with_key_sentences(
 class Selection(Stage):
     """Constructs triples for a quiz and selects the sentences closest to them, 2 in the paper."""
 
-    roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"construct": ConstructTriples}
     follows = ("evidence_sentences", "similarity")
 
     def __init__(
         self, evidence_sentences: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
     ) -> None:
         super().__init__(bound)
-        self.construct = Predictor(ConstructTriples)
         self.evidence_sentences = evidence_sentences
         self.similarity = similarity
 

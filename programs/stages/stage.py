@@ -159,10 +159,9 @@ class Decomposition(Stage):
         self.max_quizzes = max_quizzes
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
-        """At least one quiz; where a question cannot be decomposed, it is its own.
+        """At least one quiz; with `own`, quizzes that were copied from a demonstration are refused.
 
-        One that is the question has no references: a "#1" in it is the user's own. With `own`, quizzes that were copied
-        from a demonstration are refused.
+        One that is the question has no references: a "#1" in it is the user's own.
         """
         whole, single = [Quiz(1, question)], "took the question for the single quiz"
         copies = Copies(self.decompose, [question], "quizzes") if own else None
@@ -218,13 +217,7 @@ class Answering(Stage):
         number: int | None = None,
         predictor: dspy.Predict | None = None,
     ) -> str:
-        """Answer from passages as the language model reads them, best first, and selected sentences and triples.
-
-        Of too many passages the better half is read. The predictor is the stage's own where None.
-
-        Raises:
-            CallError: There is no answer.
-        """
+        """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
         # The papers' prompts are asked as their papers do.
         copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
         prediction = await ask(

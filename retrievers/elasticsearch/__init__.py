@@ -10,17 +10,3 @@ What they must allow on ``name`` and on ``name-*``, the index behind the name: `
 search, and ``monitor``, on them and on the cluster, for all that ``keqa index info`` reports; ``manage``, ``write`` and
 ``read`` to load, and ``monitor`` on the cluster to wait for the copies of the new index.
 """
-
-from keqa.retrievers.elasticsearch.client import address_and_model, dense_address, index_address, is_address
-from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
-from keqa.retrievers.elasticsearch.writing import load_index
-
-__all__ = [
-    "ElasticsearchDenseRetriever",
-    "ElasticsearchRetriever",
-    "address_and_model",
-    "dense_address",
-    "index_address",
-    "is_address",
-    "load_index",
-]

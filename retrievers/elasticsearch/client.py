@@ -33,7 +33,6 @@ TIMEOUT = "ELASTICSEARCH_TIMEOUT"
 
 _SHAPE = "elasticsearch://host:9200/name, or elasticsearch+https://host:9200/name where the cluster speaks TLS"
 _SCHEMES = {"elasticsearch": "http", "elasticsearch+http": "http", "elasticsearch+https": "https"}
-# The vectors of an index, and not its text, are searched by such an address.
 _DENSE = {"elasticsearch+dense": "http", "elasticsearch+dense+https": "https"}
 _PORT = 9200
 _NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
@@ -69,10 +68,12 @@ class Address:
     nodes: tuple[tuple[str, int], ...]
     prefix: str
     name: str
+    # Whether its vectors are searched, and not its text; and the model of questions, where it is named behind an @.
+    dense: bool = False
+    model: str | None = None
 
     @property
     def urls(self) -> list[str]:
-        """The address of each node, as the client takes it."""
         return [f"{self.scheme}://{host}:{port}{self.prefix}" for host, port in self.nodes]
 
     @property
@@ -81,53 +82,32 @@ class Address:
         return ", ".join(self.urls)
 
     def __str__(self) -> str:
-        """The address in full, with every port."""
         nodes = ",".join(f"{host}:{port}" for host, port in self.nodes)
-        return f"elasticsearch{'+https' * (self.scheme == 'https')}://{nodes}{self.prefix}/{self.name}"
-
-
-def is_address(text: str) -> bool:
-    """Whether an index is named by an address in Elasticsearch rather than by its folder."""
-    return text.partition("://")[0].lower() in {**_SCHEMES, **_DENSE} and "://" in text
-
-
-def is_dense(text: str) -> bool:
-    """Whether an address is one by which the vectors of an index are searched."""
-    return text.partition("://")[0].strip().lower() in _DENSE
-
-
-def address_and_model(text: str) -> tuple[Address, str | None]:
-    """Read an address that may name a model, ``elasticsearch+dense://host:9200/name@model``; see `parse_address`."""
-    scheme, _, rest = text.strip().partition("://")
-    nodes, _, path = rest.partition("/")
-    path, _, model = path.partition("@")
-    # What stands before an @ may be a password, but where hosts come first, and then the index.
-    if is_dense(text) and model and all(_NODE.fullmatch(node.strip()) for node in nodes.split(",")):
-        return parse_address(f"{scheme}://{nodes}/{path}"), model
-    return parse_address(text), None
-
-
-def dense_address(address: Address) -> str:
-    """The address by which the vectors of an index are searched, in full."""
-    return str(address).replace("elasticsearch", "elasticsearch+dense", 1)
+        scheme = f"elasticsearch{'+dense' * self.dense}{'+https' * (self.scheme == 'https')}"
+        return f"{scheme}://{nodes}{self.prefix}/{self.name}"
 
 
 def parse_address(text: str) -> Address:
     """Read an address; `InputError` where it is none, holds credentials, or no index can have such a name."""
     scheme, _, rest = text.strip().partition("://")
-    _refuse_secrets(rest)
-    if not is_address(text.strip()):
+    nodes, _, path = rest.partition("/")
+    known, model = {**_SCHEMES, **_DENSE}.get(scheme.lower()), None
+    # What stands before an @ may be a password, but where hosts come first, and then the index.
+    if scheme.lower() in _DENSE and all(_NODE.fullmatch(node.strip()) for node in nodes.split(",")):
+        named, _, model = path.partition("@")
+        path = named if model else path
+    _refuse_secrets(f"{nodes}/{path}")
+    if known is None:
         raise InputError(
             f"{text!r} is not the address of an index in Elasticsearch: write {_SHAPE}. An engine of your own is known "
             "once the module that registers it is imported"
         )
-    nodes, _, path = rest.partition("/")
     prefix, _, name = path.strip("/").rpartition("/")
     if not name:
         raise InputError(f"{text!r} names no index: write {_SHAPE}")
     _check_name(name)
     found = tuple(_node(node.strip(), text) for node in nodes.split(","))
-    return Address({**_SCHEMES, **_DENSE}[scheme.lower()], found, f"/{prefix}" if prefix else "", name)
+    return Address(known, found, f"/{prefix}" if prefix else "", name, scheme.lower() in _DENSE, model or None)
 
 
 def index_address(url: str, name: str) -> str:
@@ -182,10 +162,7 @@ def _node(text: str, address: str) -> tuple[str, int]:
 
 
 def without_hosts(text: str, address: Address) -> str:
-    """What a server says of an index, with ``<address>`` in the places of hosts, and without keys that it repeats.
-
-    In an address with ``scheme://`` they are recognised elsewhere; a server's own words name nodes without one.
-    """
+    """What a server says of an index, with ``<address>`` in the places of hosts, and without keys that it repeats."""
     text = _SAID_NODE.sub(REPLACED, without_keys(text))
     for host in {host.strip("[]") for host, _ in address.nodes}:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", REPLACED, text, flags=re.IGNORECASE)
@@ -193,11 +170,7 @@ def without_hosts(text: str, address: Address) -> str:
 
 
 def connect(address: Address) -> Elasticsearch:
-    """Connect to a cluster and make sure that the client and the server understand each other.
-
-    A cluster of which no node accepts a connection is refused within seconds; one that answers slowly, or fails later,
-    is given the client's own patience.
-    """
+    """Connect to a cluster; one of which no node accepts a connection is refused within seconds."""
     try:
         from elasticsearch import AuthorizationException, Elasticsearch, __version__
     except ImportError as error:
@@ -256,7 +229,6 @@ def _node_class() -> Any:
 
 
 def _credentials() -> dict[str, Any]:
-    """The credentials as the client takes them."""
     key, user, password = _given(API_KEY), _given(USERNAME), _given(PASSWORD)
     if key and (user or password):
         raise ConfigurationError(f"set either {API_KEY}, or {USERNAME} and {PASSWORD}, not both")
@@ -289,7 +261,6 @@ def _trust(address: Address) -> dict[str, Any]:
 
 
 def timeout() -> float:
-    """For how many seconds an answer is waited for."""
     try:
         seconds = float(_given(TIMEOUT) or _SECONDS)
     except ValueError:
@@ -367,7 +338,6 @@ def problem(body: object, address: Address) -> str:
 
 
 def blocked(name: str, text: str) -> RetrievalError:
-    """The error of an index that refuses to be written to."""
     return RetrievalError(
         f"the index {name} is read-only and cannot be written to: {text}. Elasticsearch sets such a block itself when "
         "a disk is nearly full; free space, or lift the block (index.blocks), and run the same again"

@@ -63,7 +63,6 @@ class Generations:
         self._client, self._address = client, address
 
     def errors(self, what: str) -> AbstractContextManager[None]:
-        """Turns what the client raises into errors for the user."""
         return server_errors(self._address, what)
 
     def _patient(self, seconds: float, **options: Any) -> Elasticsearch:
@@ -85,10 +84,7 @@ class Generations:
         return {data: state for data, state in self.found(f"{name}-*").items() if meta_of(state).get("name") == name}
 
     def of_plan(self, plan: Sequence[Any]) -> tuple[str, dict[str, Any], list[str]]:
-        """The generation of a load, its state where that was interrupted, and when loads of other plans were begun.
-
-        A load of the same again, of an index that is there, is another generation; one after a change is not.
-        """
+        """The generation of a load, its state where that was interrupted, and when loads of other plans were begun."""
         own, published = self._own(), self.found(self._address.name)
         loads = {data: state for data, state in own.items() if _kind_of(data, state) == LOAD}
         before = [meta_of(state).get("created") for state in published.values()]
@@ -99,13 +95,11 @@ class Generations:
         return data, loads.get(data, {}), others
 
     def left_over(self, keep: str, *, loads: bool) -> tuple[list[str], list[str]]:
-        """The generations that go when one is published, or a clone of it, and those that other aliases stand for.
-
-        With ``loads``, loads under way are among them, and the index as it is published now.
-        """
+        """What goes when a generation is published, or a clone of it, and what stays as other aliases stand for it."""
         gone, stays = list[str](), list[str]()
         for data, state in self._own().items():
             aliases = set(state.get("aliases", {})) - {f"{data}-{kind}" for kind in (LOAD, CHANGE)}
+            # A load takes the place of other loads under way, and of the index as it is published now.
             if data == keep or (_kind_of(data, state) == LOAD and not loads):
                 continue
             is_free = not aliases or (loads and aliases == {self._address.name})
@@ -198,18 +192,13 @@ class Generations:
             self._patient(_LONG_TIMEOUT).indices.forcemerge(index=data, max_num_segments=1)
 
     def settings(self, data: str) -> dict[str, Any]:
-        """The settings of a generation."""
         with self.errors(f"the settings of the index {data} could not be read"):
             return dict(self._client.indices.get_settings(index=data)[data]["settings"]["index"])
 
     def publish(
         self, kind: str, manifest: Manifest, replicas: int | None, removing: Sequence[str], before: str | None = None
     ) -> bool | None:
-        """Make a verified generation the one that the name stands for, in the place of the one that it is a clone of.
-
-        Others that are named go in the same step. Returned is whether all of its copies are there already; None where
-        the credentials do not allow to ask.
-        """
+        """Let the name stand for a verified generation; returns whether all copies are there, None if none may ask."""
         data, name = manifest.data, self._address.name
         copies: dict[str, Any] = {"auto_expand_replicas": "0-1"}
         if replicas is not None:
@@ -239,7 +228,6 @@ class Generations:
         return not health["timed_out"] if "timed_out" in health else None
 
     def remove(self, data: str) -> None:
-        """Remove a generation."""
         with self.errors(f"the index {data} could not be removed"):
             self._client.indices.delete(index=data, ignore_unavailable=True)
 
@@ -301,7 +289,6 @@ class Generations:
             return int(self._whole(self._client.count(index=data, query=query), data)["count"])
 
     def search(self, data: str, **request: Any) -> Any:
-        """The answer to a request, of all parts of a generation."""
         with self.errors(f"the index {data} could not be read"):
             return self._whole(self._client.search(index=data, **request), data)
 

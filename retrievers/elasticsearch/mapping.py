@@ -60,7 +60,6 @@ class VectorManifest(Manifest):
     probe: tuple[float, ...]
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
         yield from Manifest.problems(self)
         yield from self.encoder.problems(self.probe)
 
@@ -147,7 +146,6 @@ def key(passage_id: str) -> str:
 
 
 def passage_of(source: dict[str, Any]) -> Passage:
-    """The passage that a document holds."""
     place = unpacked(str(source.get("place", "")))
     title, text = (str(source.get(name, "")) for name in ("title", "text"))
     return Passage(str(source["doc_id"]), title, text, place)
@@ -181,8 +179,8 @@ def as_sent(row: Iterable[float]) -> list[float]:
     return [float(str(value)) for value in row]
 
 
-def score_of(similarity: str, score: float) -> float:
-    """The cosine or inner product behind a score of Elasticsearch, which is never negative."""
+def score_of(similarity: str | None, score: float) -> float:
+    """The cosine or inner product behind a score of kNN, which is never negative; any other score as it is."""
     if similarity == "cosine":
         return 2 * score - 1
-    return score - 1 if score >= 1 else 1 - 1 / score
+    return score if similarity is None else score - 1 if score >= 1 else 1 - 1 / score

@@ -11,26 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.base import Hit, SharedRetriever, checked_k
-from keqa.retrievers.elasticsearch.client import (
-    Address,
-    address_and_model,
-    connect,
-    dense_address,
-    may_pass,
-    problem,
-    server_errors,
-)
+from keqa.retrievers.elasticsearch import mapping
+from keqa.retrievers.elasticsearch.client import Address, connect, may_pass, parse_address, problem, server_errors
 from keqa.retrievers.elasticsearch.generation import Generations
-from keqa.retrievers.elasticsearch.mapping import (
-    MOST_HITS,
-    PASSAGE,
-    VectorManifest,
-    knn_body,
-    passage_of,
-    query_body,
-    score_of,
-    with_vectors,
-)
+from keqa.retrievers.elasticsearch.mapping import VectorManifest
 from keqa.retrievers.embedding import Encoder
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.text import clean_text
@@ -51,12 +35,11 @@ _REPLACED = 3
 class ElasticsearchRetriever(SharedRetriever):
     """BM25 over title and text of an index in Elasticsearch, as the paper's retriever (Section 4.1).
 
-    Safe to use from many threads. Equal scores are ordered by id. When the index is replaced by a new load, searches
-    continue in the new one, all queries of one call in the same; :attr:`manifest` says which it is.
+    Safe to use from many threads. When the index is replaced by a new load, searches continue in the new one, all
+    queries of one call in the same; :attr:`manifest` says which it is.
     """
 
     def __init__(self, address: Address, client: Elasticsearch, model: str | None = None) -> None:
-        """Use :meth:`open`."""
         self._address, self._client, self._model = address, client, model
         self._generations = Generations(client, address)
         self._lock = threading.Lock()
@@ -66,10 +49,10 @@ class ElasticsearchRetriever(SharedRetriever):
     @classmethod
     def open(cls, address: str, model: str | None = None) -> Self:
         """Open a finished index, and with its vectors their model; see `keqa.retrievers.embedding.Encoder`."""
-        target, named = address_and_model(address)
+        target = parse_address(address)
         client = connect(target)
         try:
-            return cls(target, client, named or model)
+            return cls(target, client, target.model or model)
         except BaseException:
             client.close()
             raise
@@ -80,7 +63,6 @@ class ElasticsearchRetriever(SharedRetriever):
 
     @property
     def address(self) -> str:
-        """Where the index is."""
         return str(self._address)
 
     @property
@@ -89,13 +71,11 @@ class ElasticsearchRetriever(SharedRetriever):
         return self._state[0]
 
     def reload(self) -> Manifest:
-        """See the index that the name stands for now."""
         with self._lock:
             self._state = self._opened()
         return self.manifest
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return the hits of each query, many queries in one request."""
         checked_k(k)
         for again in range(_REPLACED):
             manifest, encoder = self._state
@@ -111,22 +91,23 @@ class ElasticsearchRetriever(SharedRetriever):
 
     def _search(self, manifest: Manifest, encoder: Encoder | None, queries: Sequence[str], k: int) -> list[list[Hit]]:
         limit = min(k, manifest.passages)
-        if limit > MOST_HITS:
-            raise InputError(f"Elasticsearch finds {MOST_HITS} passages at most for a question, not {k}")
+        if limit > mapping.MOST_HITS:
+            raise InputError(f"Elasticsearch finds {mapping.MOST_HITS} passages at most for a question, not {k}")
         found: list[list[Hit]] = [[] for _ in queries]
-        bodies: Iterable[dict[str, Any] | None] = (query_body(one, manifest.analyzer, limit) for one in queries)
+        bodies: Iterable[dict[str, Any] | None]
+        bodies = (mapping.query_body(one, manifest.analyzer, limit) for one in queries)
         if encoder is not None:
             texts = [text if any(map(str.isalnum, text)) else "" for text in map(clean_text, queries)]
             rows = iter(encoder.queries(asked) if (asked := [*filter(None, texts)]) else ())
-            bodies = (knn_body(next(rows), limit) if text else None for text in texts)
+            bodies = (mapping.knn_body(next(rows), limit) if text else None for text in texts)
         # Vectors are not sent back; None is a query that has nothing to search for.
-        sent = ((place, {**body, "_source": list(PASSAGE)}) for place, body in enumerate(bodies) if body is not None)
+        wanted = {"_source": list(mapping.PASSAGE)}
+        sent = ((place, body | wanted) for place, body in enumerate(bodies) if body is not None)
         while batch := dict(itertools.islice(sent, max(1, min(_BATCH, _BATCH_HITS // limit)))):
             for place, hits in self._answers(manifest.data, batch).items():
-                scores = [float(hit["_score"]) for hit in hits]
-                if encoder is not None:
-                    scores = [score_of(encoder.settings.similarity, score) for score in scores]
-                found[place] = [Hit(passage_of(hit["_source"]), score) for hit, score in zip(hits, scores, strict=True)]
+                kind = encoder.settings.similarity if encoder else None
+                scored = ((one["_source"], mapping.score_of(kind, float(one["_score"]))) for one in hits)
+                found[place] = [Hit(mapping.passage_of(source), score) for source, score in scored]
         return found
 
     def _answers(self, data: str, bodies: dict[int, dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
@@ -170,26 +151,16 @@ class ElasticsearchRetriever(SharedRetriever):
         return RetrievalError(f"{failed}: {why}") if why else None
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
 
 class ElasticsearchDenseRetriever(ElasticsearchRetriever):
-    """Passages by the likeness of their vectors to a question's, found by approximate kNN (HNSW).
-
-    A hit's score is the cosine or inner product, as that of a dense index in a folder; see also
-    `ElasticsearchRetriever`.
-    """
+    """Passages by the cosine or inner product of their vectors with a question's, found by approximate kNN (HNSW)."""
 
     def _opened(self) -> tuple[VectorManifest, Encoder]:
-        manifest = with_vectors(self._generations.manifest(), f"the index {self.address}")
+        manifest = mapping.with_vectors(self._generations.manifest(), f"the index {self.address}")
         before, encoder = getattr(self, "_state", (manifest, None))
         # Another one is opened only where the index was loaded with another one.
         if encoder is None or (before.encoder, before.probe) != (manifest.encoder, manifest.probe):
             encoder = Encoder.recognised(manifest.encoder, manifest.probe, self.address, self._model)
         return manifest, encoder
-
-    @property
-    def address(self) -> str:
-        """Where the index is."""
-        return dense_address(self._address)

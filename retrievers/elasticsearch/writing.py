@@ -1,7 +1,7 @@
 """Loading an index, and changing one that is there: a generation of its own, which is verified, and then published.
 
-A change is made to a clone, which shares the files of the index that it was made from, so that it takes no longer for a
-large one. The state before stays until the next change: who searches it is not disturbed.
+A change is made to a clone, which shares the files of the index that it was made from; the state before stays until the
+next change, so that who searches it is not disturbed.
 """
 
 from __future__ import annotations
@@ -16,29 +16,10 @@ from typing import Any
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Notice, Origin, Passage, default_notice
-from keqa.retrievers.elasticsearch.client import (
-    Address,
-    address_and_model,
-    connect,
-    dense_address,
-    is_dense,
-    parse_address,
-)
+from keqa.retrievers.elasticsearch import mapping
+from keqa.retrievers.elasticsearch.client import Address, connect, parse_address
 from keqa.retrievers.elasticsearch.generation import BATCH, CHANGE, LOAD, Generations, meta_of
-from keqa.retrievers.elasticsearch.mapping import (
-    ANALYZERS,
-    DIGEST,
-    FILE,
-    LONGEST_VECTOR,
-    PASSAGE,
-    VECTOR,
-    VectorManifest,
-    as_sent,
-    document,
-    index_body,
-    passage_of,
-    with_vectors,
-)
+from keqa.retrievers.elasticsearch.mapping import ANALYZERS, DIGEST, FILE, PASSAGE, VECTOR, VectorManifest
 from keqa.retrievers.embedding import Encoder, same_weights
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.manifest import Manifest, PlannedChange, manifest_after
@@ -66,13 +47,11 @@ def load_index(
     model: str | None = None,
     **options: str | None,
 ) -> Manifest:
-    """Load passages into an index in Elasticsearch, and publish it only when it is finished.
+    """Load passages into an index in Elasticsearch, and publish it only when it is finished and verified.
 
-    What is there stays in place until the number of passages, and of their vectors, was verified; then the name
-    switches to the new index at once. A load that was interrupted resumes when it is called again with the same
-    passages and settings. The arguments are those of `keqa.retrievers.build_index`; the number of parts (one is right
-    up to about 50 GB) and of copies of each (one by default on several nodes); and, where a model is named whose
-    vectors then stand beside the text, those of `keqa.retrievers.build_dense` that say how it encodes.
+    A load that was interrupted resumes when it is called again with the same passages and settings. The arguments are
+    those of `keqa.retrievers.build_index`; the number of parts (one is right up to about 50 GB) and of copies of each
+    (one by default on several nodes); and, with a model, those of `keqa.retrievers.build_dense` that are about it.
     """
     target, report = parse_address(address), notice or default_notice
     if shards < 1:
@@ -86,10 +65,10 @@ def load_index(
         raise InputError(f"{' and '.join(given)} say how a model encodes: name the model as well")
     with connect(target) as client:
         encoder = None if model is None else Encoder.choose(model, **given)
-        if encoder is not None and encoder.settings.dimension > LONGEST_VECTOR:
+        if encoder is not None and encoder.settings.dimension > mapping.LONGEST_VECTOR:
             raise InputError(
                 f"the vectors of {model} have {encoder.settings.dimension} dimensions, and Elasticsearch takes "
-                f"{LONGEST_VECTOR} at most: name another model"
+                f"{mapping.LONGEST_VECTOR} at most: name another model"
             )
         intake = Intake(passages, language, ANALYZERS)
         generations = Generations(client, target)
@@ -144,7 +123,7 @@ def _begun(
             generations.reopen(data)
             return data, begun, True
         generations.remove(data)
-    return data, generations.begin(data, index_body(intake.language, shards, settings)), False
+    return data, generations.begin(data, mapping.index_body(intake.language, shards, settings)), False
 
 
 def _passages(
@@ -155,7 +134,7 @@ def _passages(
     progress: Callable[[int], None] | None,
 ) -> Iterator[dict[str, Any]]:
     """What a load writes; the intake counts and hashes all passages on the way."""
-    given = ((passage, document(passage, intake.origin)) for passage in intake)
+    given = ((passage, mapping.document(passage, intake.origin)) for passage in intake)
     while batch := list(itertools.islice(given, BATCH)):
         if progress is not None:
             progress(intake.count)
@@ -174,13 +153,13 @@ def encoded(encoder: Encoder | None, passages: Sequence[Passage]) -> list[dict[s
     """The vectors of some passages, each as an entry of a document; without an encoder, nothing for each."""
     if encoder is None or not passages:
         return [{} for _ in passages]
-    return [{VECTOR: as_sent(row)} for row in encoder.passages(passages)]
+    return [{VECTOR: mapping.as_sent(row)} for row in encoder.passages(passages)]
 
 
 def _gives_the_same(encoder: Encoder, generations: Generations, data: str) -> bool:
     """Whether an encoder gives the vector that a passage of a generation has."""
     for hit in generations.search(data, size=1)["hits"]["hits"]:
-        row = encoder.passages([passage_of(hit["_source"])])[0]
+        row = encoder.passages([mapping.passage_of(hit["_source"])])[0]
         # As another machine, or its graphics card, rounds otherwise.
         return same_weights(row.tolist(), hit["_source"].get(VECTOR), hosted=True)
     return True
@@ -211,7 +190,7 @@ class _ElasticsearchChanger:
     def stored(self, ids: Sequence[str], fields: Sequence[str] = PASSAGE) -> dict[str, Passage]:
         found = self._generations.stored(self.manifest.data, ids, fields)
         self._known |= {one: one in found for one in ids}
-        return {one: passage_of(source) for one, source in found.items()}
+        return {one: mapping.passage_of(source) for one, source in found.items()}
 
     def apply(self, change: PlannedChange) -> Manifest:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
@@ -236,8 +215,9 @@ class _ElasticsearchChanger:
 
     def _encoder(self) -> Encoder:
         """The model of the passages, which gives the vectors that the index has."""
-        where = dense_address(self._address)
-        encoder = Encoder.open_for_passages(with_vectors(self.manifest, where).encoder, where, self._model)
+        where = str(self._address)
+        said = mapping.with_vectors(self.manifest, where)
+        encoder = Encoder.open_for_passages(said.encoder, where, self._model)
         if not _gives_the_same(encoder, self._generations, self.manifest.data):
             raise RetrievalError(
                 f"the model {encoder.settings.model!r} does not give the vectors that the index {where} has: name the "
@@ -254,29 +234,26 @@ def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[st
     yield from ({"_op_type": "delete", "_id": one} for one in change.gone if one not in replaced)
     # What stays as it is has the digest of its file beside it, which is another.
     for passage in change.kept:
-        yield {"_op_type": "update", "_id": passage.id, "doc": document(passage, origins.get(passage.id))}
+        yield {"_op_type": "update", "_id": passage.id, "doc": mapping.document(passage, origins.get(passage.id))}
     for start in range(0, len(change.new), BATCH):
         some = change.new[start : start + BATCH]
         for passage, vector in zip(some, encoded(encoder, some), strict=True):
-            source = document(passage, origins.get(passage.id)) | vector
+            source = mapping.document(passage, origins.get(passage.id)) | vector
             yield {"_op_type": "index", "_id": passage.id, "_source": source}
 
 
 @contextmanager
 def changing(address: str, model: str | None = None) -> Iterator[_ElasticsearchChanger]:
-    """Open an index to change it; of two that change it at once, the first to end does, and the other one fails.
-
-    One with vectors is changed by their address, so that it is changed once where both are joined in an address.
-    """
-    target, named = address_and_model(address)
+    """Open an index to change it, one with vectors by their address; of two changes at once the second to end fails."""
+    target = parse_address(address)
     with connect(target) as client:
         generations = Generations(client, target)
-        manifest, dense = generations.manifest(), dense_address(target)
-        if is_dense(address):
-            with_vectors(manifest, f"the index {dense}")
+        manifest, dense = generations.manifest(), dataclasses.replace(target, dense=True)
+        if target.dense:
+            mapping.with_vectors(manifest, f"the index {dense}")
         elif isinstance(manifest, VectorManifest):
             raise ConfigurationError(
                 f"the index {target} has vectors, which change with its text: change it as {dense}, or as "
                 f"{dense}@MODEL where MODEL, which made them, does not come as a package"
             )
-        yield _ElasticsearchChanger(generations, target, manifest, named or model)
+        yield _ElasticsearchChanger(generations, target, manifest, target.model or model)

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -118,10 +117,7 @@ def build_index(
 
 
 def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> None:
-    """Make sure, before anything is done, that an index of some sources can be built in a folder; nothing is created.
-
-    An index that was made of other sources may be replaced with ``overwrite`` only.
-    """
+    """Make sure, before anything is done, that an index of some sources can be built in a folder."""
     if str(folder).startswith("documents:"):
         raise InputError(
             f"an index in {folder} could not be named afterwards: documents:FILE is a file of documents, one a "
@@ -160,10 +156,7 @@ def _usable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
-    """Hold the right to build an index in a folder, which gives the folder of its data; see `check_place`.
-
-    What a first build that failed leaves is removed, but for vectors, with which the same build goes on.
-    """
+    """Hold the right to build an index in a folder, which gives the folder of its data; see `check_place`."""
     check_place(folder, sources, overwrite=overwrite)
     data = folder / DATA
     with _usable(folder):
@@ -183,6 +176,7 @@ def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterat
 
 
 def _clear_away(folder: Path) -> None:
+    """Remove what a first build that failed leaves, but for vectors, with which the same build goes on."""
     with suppress(RetrievalError):
         state_of(folder)
         return
@@ -342,28 +336,22 @@ class TantivyChanger:
 
     @property
     def manifest(self) -> AnyManifest:
-        """What the index says about itself."""
         return self._opened.manifest
 
     def files(self, tops: Sequence[str] | None = None) -> Mapping[str, str]:
-        """The digests of all files that its passages come from."""
         return self._opened.files
 
     def ids_of(self, path: str) -> list[str]:
-        """The ids of the passages of a file."""
         return [str(one.get_first("doc_id")) for one in self._opened.matching("file", path)]
 
     def held(self, ids: Iterable[str]) -> set[str]:
-        """Which ids are those of passages in the index."""
         return {one for one in ids if one and self._opened.count("doc_id", one)}
 
     def stored(self, ids: Iterable[str]) -> dict[str, Passage]:
-        """The passages of some ids; what is not there is left out."""
         found = {one: self._opened.matching("doc_id", one) for one in ids if one}
         return {one: stored_passage(documents[0]) for one, documents in found.items() if documents}
 
     def pieces(self, document: str) -> list[str]:
-        """The ids of the passages of a document, ``document#n``."""
         with engine_errors("the index could not be searched"):
             terms = self._opened.searcher.terms_with_prefix("doc_id", f"{document}#")
         # The dictionary keeps the terms of deleted passages until segments are merged.
@@ -412,40 +400,26 @@ class TantivyChanger:
 
 
 @contextmanager
-def changing(folder: str) -> Iterator[TantivyChanger]:
+def changing(folder: str, opened: Callable[[Path], TantivyChanger] = TantivyChanger) -> Iterator[TantivyChanger]:
     """Open an index to change it, and clear away first what a killed process left."""
     path = Path(folder)
     # Before a lock is made where there is no index.
     state_of(path)
     with exclusive(path):
-        yield TantivyChanger(path)
+        yield opened(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """How many files are as they were written, which are not, and which have no checksum since a process was killed."""
-
-    files: int
-    damaged: tuple[str, ...]
-    unknown: tuple[str, ...]
-
-
-def verify(folder: Path) -> Verified:
-    """Compare an index with its checksums; all of its files are read."""
+def verify(folder: Path) -> dict[str, int | tuple[str, ...]]:
+    """How many files of an index are as they were written, which are not, and which have no checksum after a kill."""
     data = folder / DATA
     known, stamp = _noted(data)
     # A process was killed between its commit and the checksums, or right before the one.
     changed = (data / f"manifest-{stamp}.json").exists()
-    good, damaged, unknown = 0, [], []
-    for path in _files(data):
-        expected = known.get(path.name)
-        if expected is None or (changed and path.name.endswith(_REPLACED)):
-            unknown.append(path.name)
-        elif path.stat().st_size >= expected[1] and _digest(path, expected[1]) == expected[0]:
-            good += 1
-        else:
-            damaged.append(path.name)
-    return Verified(good, tuple(damaged), tuple(unknown))
+    files = {path.name: path for path in _files(data)}
+    unknown = tuple(one for one in files if one not in known or (changed and one.endswith(_REPLACED)))
+    checked = {one: path for one, path in files.items() if one not in unknown}
+    damaged = tuple(one for one, path in checked.items() if _digest(path, known[one][1]) != known[one][0])
+    return {"files": len(checked) - len(damaged), "damaged": damaged, "unknown": unknown}
 
 
 def _note_checksums(data: Path) -> None:

@@ -8,7 +8,6 @@ import math
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,10 +25,9 @@ from keqa.retrievers.local.build import (
     check_place,
     disk_errors,
     entries,
-    exclusive,
     write_whole,
 )
-from keqa.retrievers.local.index import DATA, AnyManifest, Opened, open_checked, state_of, steady, stored_passage
+from keqa.retrievers.local.index import DATA, AnyManifest, Opened, open_checked, steady, stored_passage
 from keqa.retrievers.local.vectors import FLAT_LIMIT, Found, VectorStore
 from keqa.retrievers.manifest import IVF, DenseManifest, PlannedChange
 from keqa.retrievers.text import clean_text
@@ -48,29 +46,19 @@ Progress = Callable[[int, int], None]
 
 
 class DenseRetriever(SharedRetriever):
-    """Passages by the likeness of their vectors to a question's.
+    """Passages by the likeness of their vectors to a question's, of the index as it was opened until :meth:`reload`."""
 
-    Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
-    """
-
-    def __init__(self, folder: Path, model: str | None = None) -> None:
-        """Use :meth:`open`."""
-        self._folder, self._model = folder, model
+    def __init__(self, path: Path | str, model: str | None = None) -> None:
+        """Open a finished index and the model of questions; see `keqa.retrievers.embedding.Encoder.recognised`."""
+        self._folder, self._model = Path(path), model
         self._lock = threading.Lock()
         self.reload()
 
-    @classmethod
-    def open(cls, path: Path | str, model: str | None = None) -> DenseRetriever:
-        """Open a finished index and the model of questions; see `keqa.retrievers.embedding.Encoder.recognised`."""
-        return cls(Path(path), model)
-
     @property
     def manifest(self) -> DenseManifest:
-        """What the index says about itself."""
         return dense_manifest(self._opened[0])
 
     def reload(self) -> DenseManifest:
-        """See the index as it is now; searches under way finish on the old one."""
         with self._lock:
             opened, store = open_files(self._folder)
             said = dense_manifest(opened)
@@ -79,10 +67,7 @@ class DenseRetriever(SharedRetriever):
         return said
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; the queries are encoded and compared together.
-
-        A query without a letter or digit finds nothing. Equal scores are ordered by id.
-        """
+        """The hits of each query, none of one without a letter or digit; equal scores are ordered by id."""
         checked_k(k)
         opened, store, encoder = self._opened
         wanted, texts = min(k, opened.manifest.passages), [clean_text(query) for query in queries]
@@ -277,11 +262,9 @@ class DenseChanger(TantivyChanger):
         vectors.remove_others(self._data, {self._store.name})
 
     def key(self, passage: Passage) -> int | None:
-        """By what the vector of a passage is known."""
         return dense_manifest(self._opened).encoder.key_of(passage)
 
     def prepared(self, change: PlannedChange, after: AnyManifest) -> AnyManifest:
-        """Write the vectors that are missing."""
         said, store = dense_manifest(self._opened), self._store
         new = {said.encoder.key_of(passage): passage for passage in change.new}
         there = set(store.keys.tolist())
@@ -310,12 +293,3 @@ class DenseChanger(TantivyChanger):
 
     def _is_used(self, key: int) -> bool:
         return self._opened.count("vector", key) > 0
-
-
-@contextmanager
-def changing(folder: str, model: str | None) -> Iterator[DenseChanger]:
-    """Open an index to change it, with the model of its passages where it is not the one that comes as a package."""
-    path = Path(folder)
-    state_of(path)
-    with exclusive(path):
-        yield DenseChanger(path, model)

@@ -95,10 +95,7 @@ def stamp_of(data: Path) -> int:
 
 
 class Lengths:
-    """How long the files of an index were when it was opened, which an engine maps into memory.
-
-    Who cuts one off ends every process that reads beyond its end. No change that KEQA makes does.
-    """
+    """How long the files of an index were when they were mapped: who reads beyond an end that was cut off is ended."""
 
     def __init__(self, data: Path) -> None:
         self._files: list[tuple[str, int, int]] = []
@@ -165,7 +162,6 @@ class Opened:
         return parse_files(self.described, str(self.folder / DATA / self.state.manifest))
 
     def matching(self, field: str, value: str | int) -> list[tantivy.Document]:
-        """The documents with a value in a field."""
         found = self._found(field, value, _FEW)
         if found.count > _FEW:
             found = self._found(field, value, found.count)
@@ -173,7 +169,6 @@ class Opened:
             return [self.searcher.doc(address) for _, address in found.hits]
 
     def count(self, field: str, value: str | int) -> int:
-        """How many documents have a value in a field."""
         return int(self._found(field, value, 1).count)
 
     def _found(self, field: str, value: str | int, most: int) -> Any:
@@ -183,7 +178,6 @@ class Opened:
             return self.searcher.search(Query.term_query(self.schema, field, value, "basic"), most)
 
     def every(self) -> Iterator[tantivy.Document]:
-        """All documents."""
         from tantivy import Query
 
         with engine_errors(f"the index in {self.folder} could not be read"):
@@ -308,10 +302,7 @@ def steady(folder: Path, opening: Callable[[State], _T]) -> _T:
 
 @contextmanager
 def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
-    """A data folder, or where it cannot be written to a folder of links to its files.
-
-    The engine opens an index under a lock, which it makes a file for. Once opened, an index needs its folder no more.
-    """
+    """A data folder, or where the engine cannot make the file of its lock there a folder of links to its files."""
     lock = data / _LOCK
     if os.access(data, os.W_OK) and (os.access(lock, os.W_OK) or not lock.exists()):
         yield data
@@ -324,24 +315,16 @@ def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
 
 
 class TantivyRetriever(SharedRetriever):
-    """BM25 over title and text of an index on disk, a dense one too.
+    """BM25 over title and text of an index on disk, a dense one too, as it was opened until :meth:`reload`."""
 
-    Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        """Use :meth:`open`."""
-        self._folder, self._opened = folder, open_checked(folder)
-        self._lock = threading.Lock()
-
-    @classmethod
-    def open(cls, path: Path | str) -> TantivyRetriever:
+    def __init__(self, path: Path | str) -> None:
         """Open a finished index; a RetrievalError says that there is none, or what is wrong with it."""
-        return cls(Path(path))
+        self._folder = Path(path)
+        self._opened = open_checked(self._folder)
+        self._lock = threading.Lock()
 
     @property
     def manifest(self) -> AnyManifest:
-        """What the index says about itself."""
         return self._opened.manifest
 
     def reload(self) -> AnyManifest:

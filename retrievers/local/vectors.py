@@ -179,10 +179,7 @@ def begun(data: Path, encoder: Encoder) -> tuple[str, bool]:
 
 
 def is_of(data: Path, name: str, encoder: Encoder, *, hosted: bool = True) -> bool:
-    """Whether an encoder gives the vectors of a store: a model may have become another under its name.
-
-    Where it runs elsewhere, or may have been run elsewhere, its vectors are rounded otherwise.
-    """
+    """Whether an encoder gives the vectors of a store: a model may have become another under its name."""
     try:
         note = read_json(data, f"{name}.json", _LARGEST_NOTE, error=RetrievalError)
     except KeqaError:
@@ -206,10 +203,7 @@ def remove_others(data: Path, keep: Collection[str]) -> None:
 
 
 def check_file(path: Path, rows: int, dimension: int, lists: int) -> None:
-    """Make sure that a file is the one kind of index that `VectorStore.kept` writes, field by field.
-
-    FAISS takes what a file says for true, even in which other file its lists lie.
-    """
+    """Make sure, field by field, that a file is one that `VectorStore.kept` writes: FAISS believes what it says."""
     with open_regular(path, error=RetrievalError) as stream:
         try:
             _check(stream, rows, dimension, lists)

@@ -45,7 +45,6 @@ class Corpus(Iterator[Passage]):
     def __init__(
         self, paths: Sequence[Path], words: int, notice: Notice, summary: bool, progress: Progress | None
     ) -> None:
-        """Use `read_corpus`, which checks the paths."""
         self.sources = _each_once(paths, notice)
         self._reading = ReadingProgress(progress, self._files())
         self.origin: Origin | None = None
@@ -152,7 +151,6 @@ def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str
 def read_file(
     path: Path, identifier: str, *, words: int = PASSAGE_WORDS, notice: Notice, left_out: LeftOutCounter
 ) -> Iterator[Passage]:
-    """Read the passages of one file."""
     suffix = plain_suffix(path)
     if suffix == ".tsv":
         yield from read_dpr(path, notice)
@@ -278,7 +276,6 @@ class ReadingProgress:
     """Reports now and then how much of some files was read, as they lie on the disk; nothing where nobody wants it."""
 
     def __init__(self, report: Progress | None, files: Iterable[Path]) -> None:
-        """Add up what there is to read."""
         self._report = report
         self._in_all = 0 if report is None else sum(map(_size, files))
         self._before = self._size = 0
@@ -298,7 +295,6 @@ class ReadingProgress:
             yield passage
 
     def finish(self) -> None:
-        """All of it was read."""
         if self._report is not None:
             self._report(self._in_all, self._in_all)
 

@@ -102,7 +102,6 @@ class _Beside:
         return self._process
 
     def end(self) -> None:
-        """End the process, if there is one; the next document begins another."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

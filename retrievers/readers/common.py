@@ -136,7 +136,6 @@ def plain_suffix(path: Path) -> str:
 
 
 def plain_stem(path: Path) -> str:
-    """The name of a file without its suffix and ``.gz``."""
     return Path(path.name[:-3] if path.name.lower().endswith(".gz") else path.name).stem
 
 
@@ -179,7 +178,6 @@ class _UnpackedFile(io.RawIOBase):
 
 
 def read_whole(path: Path, limit: int) -> bytes:
-    """The content of a file, unpacked."""
     data = bytearray()
     with open_binary(path) as stream:
         try:

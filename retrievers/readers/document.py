@@ -132,10 +132,10 @@ class ReadDocument:
     lost: str = ""
 
     def passages(self, file: str, words: int) -> Iterator[tuple[str, str, Place]]:
-        """Titles (empty where it is the document's), texts and places of its passages.
+        """Titles (empty where it is the document's), texts and places of its passages, each of one section.
 
-        A passage is of one section, so that it has one page and one heading, which stands in a line of its own before
-        the first passage under it, as in Markdown. Where nothing follows a heading on its page, it goes with the next.
+        A heading stands in a line of its own before the first passage under it; with nothing under it on its page, it
+        goes with the next.
         """
         cut: list[tuple[str, list[str], ReadSection]] = []
         about = clean_text(self.about).strip()

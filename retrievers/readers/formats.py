@@ -1,8 +1,7 @@
 """The reader of each format, among them plain text and Markdown with its front matter, in YAML or TOML.
 
-A line of three hyphens is a horizontal rule as well. So what stands between two of them is front matter only where it
-is a list of entries; anything else is text. Of the entries nothing is lost: those that are not the title or the date
-are text of the document, so that its author or another name of it can be found.
+What stands between two lines of three hyphens is front matter only where it is a list of entries. Those that are not
+the title or the date are text of the document, so that its author or another name of it can be found.
 """
 
 from __future__ import annotations
@@ -141,12 +140,10 @@ def _text_of(value: Any) -> str:
 
 
 def read_text(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """A text without any marks."""
     return ReadDocument("", [ReadSection(decode(data, str(path), notice))])
 
 
 def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """A text in Markdown, with its front matter."""
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     title, date, about, text = front_matter(text)
     sections = markdown_sections(text)

@@ -42,7 +42,6 @@ class _Bounded(Compat32):
 
 
 def read_mail(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """A message, whose title is its subject."""
     if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
         raise RefusedError("damaged", f"it has more than {_MOST_NESTED} parts that hold others")
     message = message_from_bytes(data, policy=_Bounded())

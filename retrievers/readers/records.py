@@ -1,7 +1,4 @@
-"""Corpora of records: JSONL, a JSON list of ``{title, text}``, and DPR's passage file.
-
-That is ``psgs_w100.tsv`` with the columns id, text and title (Karpukhin et al., 2020).
-"""
+"""Corpora of records: JSONL, a JSON list of ``{title, text}``, and DPR's ``psgs_w100.tsv`` (Karpukhin et al., 2020)."""
 
 from __future__ import annotations
 

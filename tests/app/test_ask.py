@@ -27,9 +27,8 @@ def ask(keqa_command, server, own_index):
 
 
 def test_the_record_of_an_answer(ask):
-    ended = ask()
-    assert ended.code == 0, ended.err
-    lines = ended.out.splitlines()
+    out = ask().fine()
+    lines = out.splitlines()
     assert lines[0] == "Answer: Flora Isvik (summed up from the quizzes)"
     assert lines.index("Sources:") < lines.index(QUESTION) < lines.index("├── Quiz 1: Who governs Carmouth?")
     assert any(line.startswith("[1] Heidi Fenman (") and line.endswith("· quiz 2") for line in lines)
@@ -54,7 +53,7 @@ def test_json_is_the_record_with_its_sources_and_nothing_else(ask):
 
 
 def test_without_an_index_the_encyclopedia_is_asked(ask):
-    passages = json.loads(ask("--json", "--top-k", 3, own=False).fine())["quizzes"][1]["passages"]
+    passages = ask("--json", "--top-k", 3, own=False).json()["quizzes"][1]["passages"]
     assert len(passages) == 3
     assert any("Fenman" in passage["title"] for passage in passages)
 

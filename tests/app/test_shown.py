@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from keqa.cli.story import cost_line, follow, record_tree, shown_answer
-from keqa.programs.calls.progress import Answered, QuizAnswered, QuizFound, Searching
+from keqa.programs.prediction import Answered, QuizAnswered, QuizFound, Searching
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,

@@ -103,11 +103,10 @@ def test_one_skill_is_checked_by_itself(keqa_command, monkeypatch):
 
 
 def test_questions_to_try(keqa_command):
-    ended = keqa_command("testbed", "questions", "-n", 3)
-    assert ended.code == 0, ended.err
-    lines = ended.out.splitlines()
+    out = keqa_command("testbed", "questions", "-n", 3).fine()
+    lines = out.splitlines()
     assert [line.endswith("?") for line in lines] == [True, False] * 3
     assert all("in training: " in line for line in lines[1::2])
-    assert keqa_command("testbed", "questions", "-n", 3, "--seed", 1).out != ended.out
+    assert keqa_command("testbed", "questions", "-n", 3, "--seed", 1).out != out
     rows = json.loads(keqa_command("testbed", "questions", "-n", 2, "--split", "train", "--json").out)
     assert [set(row) for row in rows] == [{"id", "question", "answer", "kind", "tiers"}] * 2

@@ -6,23 +6,15 @@ import pytest
     ("changed", "wording"),
     [
         ('-raise E("no field")\n+raise E("XXno fieldXX")', True),
-        ('-raise E("no field")\n+raise E("NO FIELD")', True),
         ("-if k < 1:\n+if k <= 1:", False),
-        ('-name = "XX"\n+name = "YY"', False),
-        ("-return a\n-\n+return None", False),
         ('-raise E(\n-    "no field "\n-    f"in {name}"\n+raise E(\n+    "XXno field XX"\n+    f"in {name}"', True),
         ('-raise E(\n-    "no field",\n-    name,\n+raise E(\n+    "XXno fieldXX",\n+    None,', False),
         ('-note("a", 1)\n-note("b", 2)\n+note("XXaXX", 1)', False),
         ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, b, strict=False):", True),
-        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, b, strict=None):", True),
-        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, b, ):", True),
         ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, strict=True):", False),
-        ("-for one, two in zip(a, b, strict=True):\n+for one, two in zip(a, None, strict=True):", False),
         ("-read(a, strict=True)\n+read(a, strict=False)", False),
         ("-return cast(Source, found)\n+return cast(None, found)", True),
-        ('-return cast("Source", found)\n+return cast("XXSourceXX", found)', True),
         ("-return cast(Source, found)\n+return cast(Source, None)", False),
-        ("-return cast(Source, found)\n+return cast(found)", False),
     ],
 )
 def test_a_change_of_letters_or_of_what_no_call_shows_is_one_of_wording(changed, wording):
@@ -35,13 +27,3 @@ def test_the_package_is_laid_out_as_it_is_installed(tmp_path):
     assert (tmp_path / "src/keqa/metrics/answers.py").exists()
     assert (tmp_path / "tests/metrics").is_dir()
     assert "only_mutate =\n    src/keqa/metrics/*.py\n" in (tmp_path / "setup.cfg").read_text()
-
-
-@pytest.mark.parametrize(("named", "rooms"), [([], ("metrics", "optimize", "programs")), (["metrics"], ("metrics",))])
-def test_all_rooms_are_changed_unless_some_are_named(tmp_path, monkeypatch, named, rooms):
-    asked = []
-    monkeypatch.setattr(mutants, "lay_out", lambda folder, of: asked.extend(of))
-    monkeypatch.setattr(mutants, "mutmut", lambda *arguments, **options: 0)
-    monkeypatch.setattr("sys.argv", ["mutants.py", "--folder", str(tmp_path), "--mutants", "0", *named])
-    assert mutants.main() == 0
-    assert tuple(asked) == rooms

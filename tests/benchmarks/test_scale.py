@@ -1,7 +1,6 @@
 import pytest
 import scale
 
-from keqa.retrievers import elasticsearch
 from keqa.retrievers.stopwords import ENGLISH
 
 pytestmark = pytest.mark.process
@@ -39,31 +38,8 @@ def test_questions_have_five_content_words_of_a_passage(made):
         assert (len(natural), sum(word in ENGLISH for word in natural), words - set(natural)) == (10, 5, set())
 
 
-def test_what_is_in_proportion_leaves_memory_out():
-    figures = {
-        "build_s": 60.0,
-        "disk_mb": 700.0,
-        "peak_mb": 500.0,
-        "content words": (0.4, 1.0),
-        "questions": (1.0, 2.0),
-    }
-    row = scale.row("engine", scale.WIKIPEDIA, scale.grown(figures, scale.WIKIPEDIA / 1_000_000))
-    assert list(row.values())[1:5] == [21_015_324, pytest.approx(1260.92), 16667, pytest.approx(14710.73)]
-    assert (row["peak, MB"], row["content words p50, ms"]) == (None, pytest.approx(8.40613))
-
-
 def test_few_passages_on_the_embedded_engine(tmp_path, capsys):
     scale.main(["--passages", "300", "--queries", "20", "--work", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "raw Tantivy calls" in printed
     assert "21,015,324" in printed
-
-
-def test_a_load_that_was_interrupted_is_measured_from_the_beginning(elasticsearch_url, elasticsearch_address, made):
-    def failing():
-        yield from list(scale.read_made(made))[:1200]
-        raise RuntimeError("killed")
-
-    with pytest.raises(RuntimeError, match="killed"):
-        elasticsearch.load_index(failing(), elasticsearch_address, language="en")
-    assert scale.load_server(made, elasticsearch_url, elasticsearch_address.rpartition("/")[2])["found"] == 1500

@@ -5,8 +5,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from fixtures.examples import plain
 
-from keqa.data import BENCHMARKS, ContextPassage, SupportingFact, Triple, as_examples, load
+from keqa.data import BENCHMARKS, as_examples, load
 from keqa.data.question import broken_references, numbered_quizzes
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
@@ -22,10 +23,20 @@ def test_a_real_file(shared_data, expected):
     counts = {"questions": len(loaded.examples), "problems": len(loaded.problems), "left_out": loaded.left_out}
     assert counts == {name: expected.get(name, default) for name, default in zip(counts, (0, 0, {}), strict=True)}
     found = loaded.examples[0]
-    plain = {"answer_type": "short", "choices": [], "quizzes": [], "quiz_answers": []} | expected["first"]
-    for name, value in plain.items():
+    first = {"answer_type": "short", "choices": [], "quizzes": [], "quiz_answers": []} | expected["first"]
+    for name, value in first.items():
         assert getattr(found, name) == (tuple(value) if isinstance(value, list) else value)
     assert len(set(loaded.ids)) == expected["questions"]
+    assert "wrong" not in expected or str(loaded.problems[0]).endswith(expected["wrong"])
+    # What a question has beside others, and of which role its passages are.
+    for name, evidence in expected.get("has", {}).items():
+        assert evidence in plain(getattr(found, name))
+    roles = Counter(passage.role for passage in found.context)
+    assert roles.items() >= expected.get("roles", {}).items()
+    # Yes or no is told by the data set, and never by the gold answer.
+    if "polar" in expected:
+        assert sum(one.answer_type == "yes/no" for one in loaded.examples) == expected["polar"]
+        assert sum(one.scored_as == "yes/no" for one in loaded.examples) == expected["scored_polar"]
     # What is loaded is what everything else takes, and each gold answer is right.
     assert as_examples(loaded.examples) == loaded.examples
     for example in loaded.examples:
@@ -36,72 +47,6 @@ def test_a_real_file(shared_data, expected):
 def test_every_benchmark_but_a_few_has_a_real_file():
     without = {"squad", "squad2", "mlec", "triviaqa-rc", "triviaqa-verified"}
     assert {one["file"].split(":")[0] for one in FILES} == set(BENCHMARKS) - without
-
-
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ("sogouqa:sogouqa_zh/SogouQA.json", "SogouQA.json, record 22: there is no question"),
-        ("webqa:webqa_zh/me_test.ann.json", "me_test.ann.json, record 473: the answer '$' is nothing but punctuation"),
-        ("mmlu:mmlu/dev", "college_physics_dev.csv, line 4: the question of line 1 again"),
-    ],
-)
-def test_the_records_that_cannot_be_used(shared_data, spec, problem):
-    assert [str(one).endswith(problem) for one in load(shared_data(spec)).problems] == [True]
-
-
-@pytest.mark.parametrize(
-    ("spec", "polar", "scored"),
-    [
-        ("hotpotqa-fullwiki:hotpotqa/hotpot_dev_fullwiki_v1.json", 0, 0),
-        ("2wikimultihopqa:2wikimultihopqa/train.json", 0, 0),
-        ("strategyqa:strategyqa/strategyqa_train.json", 500, 0),
-        ("freshqa:freshqa/freshqa.csv", 0, 10),
-    ],
-)
-def test_yes_no_is_told_by_the_data_set_and_never_by_the_gold_answer(shared_data, spec, polar, scored):
-    examples = load(shared_data(spec)).examples
-    assert sum(one.answer_type == "yes/no" for one in examples) == polar
-    assert sum(one.scored_as == "yes/no" for one in examples) == scored
-
-
-@pytest.mark.parametrize(
-    ("spec", "name", "value"),
-    [
-        ("hotpotqa:hotpotqa", "supporting_facts", SupportingFact("Rory Kostjasyn", 1)),
-        (
-            "2wikimultihopqa:2wikimultihopqa",
-            "triples",
-            Triple("Eric Khoo Heng-Pheng", "date of death", "13 January 2014"),
-        ),
-        ("strategyqa:strategyqa/strategyqa_train.json", "supporting_facts", SupportingFact("Apartheid", 153)),
-        (
-            "openbookqa:openbookqa/Additional/test_complete.jsonl",
-            "supporting_facts",
-            SupportingFact(text="fog is formed by water vapor condensing in the air"),
-        ),
-        (
-            "webqa:webqa_zh",
-            "context",
-            ContextPassage("", "武则天最初是唐太宗李世民的后宫中的才人，曾受宠幸", "supporting"),
-        ),
-    ],
-)
-def test_the_evidence_of_the_first_question(shared_data, spec, name, value):
-    assert value in getattr(load(shared_data(spec)).examples[0], name)
-
-
-@pytest.mark.parametrize(
-    ("spec", "roles"),
-    [
-        ("hotpotqa:hotpotqa", {"distractor": 8, "supporting": 2}),
-        ("nq:nq/nq-open-oracle.jsonl", {"supporting": 1}),
-        ("rgb-en:rgb/en_fact.json", {"supporting": 2, "counterfactual": 2}),
-    ],
-)
-def test_the_passages_of_the_first_question(shared_data, spec, roles):
-    found = Counter(passage.role for passage in load(shared_data(spec)).examples[0].context)
-    assert {role: found[role] for role in roles} == roles
 
 
 def test_musique_has_the_paragraphs_behind_the_hops(shared_data):

@@ -351,17 +351,27 @@ class OwnGate:
             (said, f"'own' must return a Verdict or a number of draws from decide, not {said!r}")
             for said in (None, True, "no", 1.5, float("nan"))
         ],
-        (Verdict("no"), "'own' must say True or False of known, not 'no'"),
-        (Verdict(None), "'own' must say True or False of known, not None"),
-        (Verdict(True, "high"), "'own' must give a finite number or None as measure, not 'high'"),
-        (Verdict(True, float("nan")), "'own' must give a finite number or None as measure, not nan"),
-        (Verdict(True, why=3), "'own' must give text or None as why, not 3"),
-        (Verdict(True, note="late"), "'own' must give a Degradation or None as note, not 'late'"),
     ],
 )
 def test_what_a_gate_says_is_checked(said, message):
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         examine(Scripted(["oslo"] * 3, {}, OwnGate(said)))
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"known": "no"}, "known must be True or False, not 'no'"),
+        ({"known": None}, "known must be True or False, not None"),
+        ({"known": True, "measure": "high"}, "measure must be a finite number or None, not 'high'"),
+        ({"known": True, "measure": float("nan")}, "measure must be a finite number or None, not nan"),
+        ({"known": True, "why": 3}, "why must be text or None, not 3"),
+        ({"known": True, "note": "late"}, "note must be Degradation or None, not 'late'"),
+    ],
+)
+def test_a_verdict_is_checked_where_a_gate_makes_it(said, message):
+    with pytest.raises(ConfigurationError, match=re.escape(f"Verdict: {message}")):
+        Verdict(**said)
 
 
 def test_a_gate_may_decide_in_numpy_and_ask_for_more_draws_than_are_left():

@@ -44,33 +44,28 @@ def cache(index, tmp_path):
         yield opened
 
 
-def test_a_query_is_searched_for_once_and_found_the_same(cache, index):
+def test_a_query_is_searched_for_once_and_found_the_same_and_a_failure_is_not_kept(cache, index):
     assert isinstance(cache, Retriever)
     assert copy.deepcopy(cache) is cache
-    first = cache.search("zebra stripes", 2)
-    again = cache.search("zebra stripes", 2)
+    index.broken = True
+    with pytest.raises(RetrievalError, match="gone"):
+        cache.search("zebra stripes", 2)
+    index.broken = False
+    first, again = cache.search("zebra stripes", 2), cache.search("zebra stripes", 2)
     assert first == again == index.index.search("zebra stripes", 2)
-    assert index.asked == ["zebra stripes"]
-    assert (cache.hits, cache.misses) == (1, 1)
+    assert (index.asked, cache.hits, cache.misses) == (["zebra stripes"], 1, 1)
     assert [isinstance(found, KeptHits) for found in (first, again)] == [False, True]
     assert again.seconds > 0
 
 
-def test_the_number_of_passages_and_every_letter_count(cache, index):
+def test_each_query_that_is_missing_is_searched_for_once_and_every_letter_and_number_counts(cache, index):
     for query, k in (("zebra", 1), ("zebra", 2), ("Zebra", 1), ("zebra \ud800", 1)):
         assert cache.search(query, k) == cache.search(query, k)
-    assert index.asked == ["zebra", "zebra", "Zebra", "zebra \ud800"]
-
-
-def test_of_many_queries_those_that_are_missing_are_searched_for_together(cache, index):
-    cache.search("rock", 3)
-    queries = ["zebra", "rock", "nothing of the kind", "zebra"]
-    assert cache.search_many(queries, 3) == index.index.search_many(queries, 3)
-    assert index.asked == ["rock", "zebra", "nothing of the kind"]
-    assert cache.search_many([]) == []
+    queries = ["rock", "zebra", "nothing of the kind", "rock"]
+    assert cache.search_many(queries, 2) == index.index.search_many(queries, 2)
     # That nothing was found is kept as well.
-    assert cache.search("nothing of the kind", 3) == []
-    assert len(index.asked) == 3
+    assert (cache.search_many([]), cache.search("nothing of the kind", 2)) == ([], [])
+    assert index.asked == ["zebra", "zebra", "Zebra", "zebra \ud800", "rock", "nothing of the kind"]
 
 
 def test_an_index_that_is_built_again_is_searched_again_and_what_is_found_meanwhile_is_not_kept(
@@ -89,15 +84,6 @@ def test_an_index_that_is_built_again_is_searched_again_and_what_is_found_meanwh
     assert len(cache.search("zebra stripes")) == 1
     index.during = lambda: None
     assert cache.search("zebra stripes") == []
-
-
-def test_failures_are_not_kept(cache, index):
-    index.broken = True
-    with pytest.raises(RetrievalError, match="gone"):
-        cache.search("zebra")
-    index.broken = False
-    assert len(cache.search("zebra")) == 1
-    assert (cache.hits, cache.misses) == (0, 1)
 
 
 def test_two_indexes_share_a_file(cache, index, tmp_path, passages):

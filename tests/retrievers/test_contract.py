@@ -9,6 +9,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import ClassVar
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +20,7 @@ from keqa.retrievers import Hit, Manifest, Passage, Place, Retriever, build_dens
 from keqa.retrievers.base import SharedRetriever, checked_k
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
-from keqa.retrievers.elasticsearch import dense_address, load_index
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import ENGINES, Engine, engine_of, facts_of, register_engine
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.manifest import PlannedChange, manifest_after
@@ -46,12 +46,11 @@ class Shelf(SharedRetriever):
     def search_many(self, queries, k=10):
         def hits(query):
             words = set(query.lower().split())
-            found = [(len(words & set(one.rendered.lower().strip(".").split())), one) for one in self.passages.values()]
-            return [
-                Hit(one, float(score)) for score, one in sorted(found, key=lambda one: (-one[0], one[1].id)) if score
-            ]
+            for one in self.passages.values():
+                yield Hit(one, float(len(words & set(one.rendered.lower().strip(".").split()))))
 
-        return [hits(query)[: checked_k(k)] for query in queries]
+        ranked = (sorted(hits(query), key=lambda hit: (-hit.score, hit.passage.id)) for query in queries)
+        return [[hit for hit in found if hit.score][: checked_k(k)] for found in ranked]
 
 
 class ShelfChanger:
@@ -131,7 +130,8 @@ def build(kind, request, library, tmp_path, monkeypatch):
             make = load_index if on_server else build_index
             make(passages, place, **({"model": MODEL} if "dense" in kind else {}), **options)
         made = {"dense": f"{place}@{MODEL}", "hybrid": f"{place}@{MODEL},bm25:{place}"}
-        return f"{dense_address(parse_address(place))}@{MODEL}" if "-" in kind else made.get(kind, place)
+        vectors = f"{place.replace('elasticsearch', 'elasticsearch+dense', 1)}@{MODEL}"
+        return vectors if "-" in kind else made.get(kind, place)
 
     return build
 
@@ -429,15 +429,11 @@ def test_what_a_killed_process_did_not_commit_is_in_nobodys_way(tmp_path, index,
 
 
 @pytest.mark.parametrize("kind", ["embedded"], indirect=True)
-def test_a_failure_while_adding_changes_nothing_and_frees_the_index(index, tmp_path, monkeypatch):
-    def failing(writer):
-        raise ValueError("disk full")
-
+def test_a_failure_while_adding_changes_nothing_and_frees_the_index(index, tmp_path):
     (tmp_path / "new.txt").write_text("A new okapi.")
-    with monkeypatch.context() as patch:
-        patch.setattr("keqa.retrievers.local.build._commit", failing)
-        with pytest.raises(RetrievalError, match="disk full"):
-            add_files(index, tmp_path / "new.txt")
+    failing = patch("keqa.retrievers.local.build._commit", side_effect=ValueError("disk full"))
+    with failing, pytest.raises(RetrievalError, match="disk full"):
+        add_files(index, tmp_path / "new.txt")
     assert open_index(index).manifest.passages == 14
     assert add_files(index, tmp_path / "new.txt")[0].passages == 15
 
@@ -645,10 +641,10 @@ def test_chinese_is_detected_and_found_also_in_an_english_index(build):
 @pytest.mark.parametrize("kind", ["embedded"], indirect=True)
 def test_an_index_in_german_finds_what_is_written_otherwise(build):
     texts = ["Die Straße ist nach den Gebrüdern Müller benannt und wurde für sie gebaut.", "Das Schloß ist alt."]
-    found = open_index(build([Passage(str(number), "", text) for number, text in enumerate(texts)]))
+    found = open_index(build(map(str, texts)))
     assert found.manifest.language == "de"
     queries = ("strasse mullers", "Wem gehört das Schloss?")
-    assert [ids(found.search(query)) for query in queries] == [["0"], ["1"]]
+    assert [found.search(query)[0].passage.text for query in queries] == texts
 
 
 @pytest.mark.model

@@ -96,9 +96,7 @@ def test_what_is_no_document_is_refused_by_its_line(tmp_path, content, message):
     with pytest.raises(RetrievalError, match=message):
         open_index(f"documents:{path}")
 
-
-def test_a_file_that_is_not_there_or_joined_with_another_index(tmp_path, file):
     with pytest.raises(RetrievalError, match="is not there: keqa documents makes"):
         open_index(f"documents:{tmp_path / 'none.jsonl'}")
     with pytest.raises(InputError, match="join it with no other"):
-        open_index(f"{tmp_path / 'own'},documents:{file}")
+        open_index(f"{tmp_path / 'own'},documents:{path}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from keqa.errors import RetrievalError
@@ -13,38 +15,31 @@ from keqa.retrievers.watching import WatchedRetriever
 FIRST = Passage("1", "Harbour", "The harbour of Varn is old.")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    build_index([FIRST], tmp_path / "index")
-    return tmp_path / "index"
-
-
-@pytest.fixture
-def watched(folder):
-    return WatchedRetriever(folder, open_index(folder))
-
-
-@pytest.fixture
-def lamp(tmp_path):
-    (tmp_path / "lamp.txt").write_text("The lamp of the harbour burns.")
-    return tmp_path / "lamp.txt"
-
-
 def found(retriever, query="harbour"):
     return sorted(hit.passage.id for hit in retriever.search(query))
 
 
-def test_what_was_deleted_or_built_again_is_seen(watched, folder, lamp):
-    add_files(folder, lamp)
-    remove_files(folder, ["1"])
-    assert watched.refresh()
-    assert found(watched) == ["lamp.txt#1"]
-    build_index([FIRST, Passage("3", "", "Another harbour.")], folder, overwrite=True)
-    assert watched.refresh()
-    assert found(watched) == ["1", "3"]
+def test_each_part_of_a_hybrid_is_watched_for_what_is_added_removed_or_built_again(tmp_path):
+    for name in ("one", "other"):
+        build_index([FIRST], tmp_path / name)
+    (tmp_path / "lamp.txt").write_text("The lamp of the harbour burns.")
+    address = f"{tmp_path / 'one'},{tmp_path / 'other'}"
+    both = WatchedRetriever(address, open_index(address))
+    assert not both.refresh()
+    add_files(tmp_path / "other", tmp_path / "lamp.txt")
+    assert both.refresh()
+    assert found(both) == ["1", "lamp.txt#1"]
+    assert retriever_spec(both) == retriever_spec(open_index(address))
+    build_index([Passage("3", "", "Another harbour.")], tmp_path / "one", overwrite=True)
+    remove_files(tmp_path / "other", ["1"])
+    assert both.refresh()
+    assert found(both) == ["3", "lamp.txt#1"]
 
 
-def test_an_index_that_cannot_be_opened_stays_as_it_was(watched, folder):
+def test_an_index_that_cannot_be_opened_stays_as_it_was(tmp_path):
+    folder = tmp_path / "index"
+    build_index([FIRST], folder)
+    watched = WatchedRetriever(folder, open_index(folder))
     (manifest,) = (folder / "data").glob("manifest-*.json")
     kept = manifest.read_text()
     manifest.write_text("{}")
@@ -53,22 +48,9 @@ def test_an_index_that_cannot_be_opened_stays_as_it_was(watched, folder):
     assert found(watched) == ["1"]
     manifest.write_text(kept)
     assert not watched.refresh()
-    for file in sorted(folder.rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
     with pytest.raises(RetrievalError, match="cannot be read"):
         watched.refresh()
-
-
-def test_each_part_of_a_hybrid_is_watched(watched, folder, lamp, tmp_path):
-    build_index([FIRST], tmp_path / "other")
-    address = f"{folder},{tmp_path / 'other'}"
-    both = WatchedRetriever(address, open_index(address))
-    assert not both.refresh()
-    add_files(tmp_path / "other", lamp)
-    assert both.refresh()
-    assert found(both) == ["1", "lamp.txt#1"]
-    assert retriever_spec(both) == retriever_spec(open_index(address))
 
 
 def test_a_file_of_documents_may_be_written_again(tmp_path):

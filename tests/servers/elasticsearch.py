@@ -44,7 +44,6 @@ class Cluster:
     """Nodes of the test server; they end with this process at the latest."""
 
     def __init__(self, folder: Path, nodes: int = 1) -> None:
-        """Start the nodes and wait until they are ready."""
         self.folder = folder
         self._nodes = nodes
         options = ["--nodes", str(nodes), "--wait", "green", "--port", "0", "--parent", str(os.getpid())]
@@ -69,7 +68,6 @@ class Cluster:
         self.pids = [one["pid"] for one in state["nodes"]]
 
     def stop(self) -> None:
-        """End all nodes."""
         self._run("stop", "--kill")
 
 

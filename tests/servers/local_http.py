@@ -10,12 +10,7 @@ from typing import Any
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Listens on 127.0.0.1 in a thread of its own, from when it is made until `stop`.
-
-    Attributes:
-        owner: What its handlers ask for replies.
-        address: The address to give as api_base.
-    """
+    """Listens on 127.0.0.1 in a thread of its own, from when it is made until `stop`; handlers ask its `owner`."""
 
     daemon_threads = True
     block_on_close = False
@@ -29,7 +24,6 @@ class LocalServer(ThreadingHTTPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the port and wait for the thread."""
         self.shutdown()
         self.server_close()
         self._thread.join()
@@ -55,11 +49,9 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.post()
 
     def get(self) -> None:
-        """Answer a GET."""
         raise NotImplementedError
 
     def post(self) -> None:
-        """Answer a POST."""
         raise NotImplementedError
 
     def read_json(self) -> dict[str, Any]:

@@ -1,10 +1,5 @@
 """A scriptable OpenAI-compatible chat server on this machine, for tests of faults and for benchmarks of latency.
 
-It needs nothing but the standard library::
-
-    with OpenAIServer(reply=lambda messages, n, body: [markers(answer="Paris")] * n, latency=0.05) as server:
-        lm = build_lm("openai/scripted", api_base=server.api_base, api_key="any")
-
 A fault plan makes a seeded share of the calls fail. Whether a call fails, and how, depends on the seed, the request's
 body and how often that same body came before, never on the order in which threads arrive; so a run repeats exactly, and
 a retry is drawn again.
@@ -23,9 +18,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from servers.local_http import LocalHandler, LocalServer
 
@@ -38,22 +33,23 @@ BODY_FAULTS = ("error body", "no choices", "null choices", "no message", "null c
 """Status 200 with what is no reply."""
 
 
+_SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL | re.MULTILINE)
+
+
 def markers(**fields: object) -> str:
     """A reply in DSPy's chat format, with one section for each field."""
     sections = [f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()]
     return "\n\n".join([*sections, "[[ ## completed ## ]]"])
 
 
+def inputs_of(prompt: str) -> dict[str, str]:
+    """The input fields of a prompt in DSPy's chat format, without what asks for the reply."""
+    return {name: value.strip() for name, value in _SECTION.findall(prompt)}
+
+
 @dataclass(frozen=True)
 class FaultPlan:
-    """Which share of the calls fails, and in which of the ways, each as likely as the others.
-
-    Attributes:
-        share: From 0 to 1.
-        kinds: Some of the server's `ways`.
-        seed: Another seed lets other calls fail.
-        only: Where given, only calls whose body it accepts may fail.
-    """
+    """Which share of the calls whose body `only` accepts fails, and in which of the ways, each as likely as others."""
 
     share: float = 0.3
     kinds: Sequence[str] = FAULTS
@@ -61,7 +57,6 @@ class FaultPlan:
     only: Callable[[dict[str, Any]], bool] | None = None
 
     def draw(self, key: str, attempt: int, body: dict[str, Any]) -> str | None:
-        """The fault of this call, or None."""
         if not self.kinds or (self.only is not None and not self.only(body)):
             return None
         digest = hashlib.sha256(f"{self.seed}|{key}|{attempt}".encode()).digest()
@@ -86,12 +81,10 @@ class RecordedCall:
 
     @property
     def n(self) -> int:
-        """How many samples the request asked for."""
         return int(self.body.get("n") or 1)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The messages of the request."""
         return list(self.body.get("messages") or [])
 
 
@@ -114,7 +107,6 @@ class Answer:
 
     @cached_property
     def texts(self) -> list[str]:
-        """What the server would say."""
         return self.owner.said(self.call)
 
     def completion(self, texts: Sequence[Any] | None = None, reason: str = "stop") -> dict[str, Any]:
@@ -175,62 +167,42 @@ WAYS: dict[str, Way] = {
 """The ways to fail."""
 
 
+@dataclass(eq=False)
 class OpenAIServer:
-    """The server; use it as a context manager, or call `start` and `close`.
+    """The server; use it as a context manager, or call `start` and `close`."""
 
-    Attributes:
-        calls: Every chat request, in order of arrival.
-        embedded: Every request for embeddings, in order of arrival.
-        peak: The most chat requests that were in work at once.
-        ways: The ways to fail that a plan may name.
-    """
+    reply: Reply = lambda messages, n, body: ["ok"] * n
+    """Called with (messages, n, body), returns n texts; may raise `HTTPFault`."""
+    _: KW_ONLY
+    latency: float = 0.0
+    """Seconds that every answer takes, in which other requests are served."""
+    faults: FaultPlan | None = None
+    hang_seconds: float = 60.0
+    """How long a hanging call stays open before its connection is closed."""
+    api_key: str | None = None
+    """Where given, requests without it get 401."""
+    models: Sequence[str] = ("scripted",)
+    """What ``/v1/models`` and Ollama's ``/api/tags`` list."""
+    probability: Callable[[str], float] | None = None
+    """From a token (a word with the space before it) to its probability, for requests that ask for these."""
+    retry_after: str = "0"
+    """The header of that name with 429 and 503."""
+    usage: dict[str, Any] | None = None
+    """What it reports instead of the tokens that it counts."""
+    shows_preflight: bool = False
+    """Whether the request that a command sends before its first question, for one token, is one like any other."""
+    embedding: Callable[[str], Sequence[float]] | None = None
+    """From a text to its vector, for ``/v1/embeddings``."""
 
-    ways: Mapping[str, Way] = WAYS
+    calls: list[RecordedCall] = field(default_factory=list, init=False)
+    """Every chat request, in order of arrival; `embedded` has those for embeddings."""
+    embedded: list[RecordedCall] = field(default_factory=list, init=False)
+    peak: int = field(default=0, init=False)
+    """The most requests that were in work at once."""
+    ways: ClassVar[Mapping[str, Way]] = WAYS
+    """The ways to fail that a plan may name."""
 
-    def __init__(
-        self,
-        reply: Reply | None = None,
-        *,
-        latency: float = 0.0,
-        faults: FaultPlan | None = None,
-        hang_seconds: float = 60.0,
-        api_key: str | None = None,
-        models: Sequence[str] = ("scripted",),
-        probability: Callable[[str], float] | None = None,
-        retry_after: str = "0",
-        usage: dict[str, Any] | None = None,
-        shows_preflight: bool = False,
-        embedding: Callable[[str], Sequence[float]] | None = None,
-    ) -> None:
-        """Set up the server without starting it.
-
-        Args:
-            reply: Called with (messages, n, body), returns n texts; may raise `HTTPFault`. Default: "ok" each time.
-            latency: Seconds that every answer takes, in which other requests are served.
-            faults: Which calls fail, and how.
-            hang_seconds: How long a hanging call stays open before its connection is closed.
-            api_key: Where given, requests without it get 401.
-            models: What ``/v1/models`` and Ollama's ``/api/tags`` list.
-            probability: Where given, requests that ask for log probabilities get them: from a token (a word with the
-                space before it) to its probability.
-            retry_after: The header of that name with 429 and 503.
-            usage: What it reports instead of the tokens that it counts.
-            shows_preflight: Whether the request that a command sends before its first question, for one token, is one
-                like any other. It is answered by itself otherwise, and is in no count.
-            embedding: Where given, ``/v1/embeddings`` answers with it: from a text to its vector.
-        """
-        self.embedding = embedding
-        self.embedded: list[RecordedCall] = []
-        self.retry_after, self.usage, self.shows_preflight = retry_after, usage, shows_preflight
-        self.probability = probability
-        self.reply: Reply = reply or (lambda messages, n, body: ["ok"] * n)
-        self.latency = latency
-        self.faults = faults
-        self.hang_seconds = hang_seconds
-        self.api_key = api_key
-        self.models = tuple(models)
-        self.calls: list[RecordedCall] = []
-        self.peak = 0
+    def __post_init__(self) -> None:
         self._in_work = 0
         self._attempts: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -238,7 +210,6 @@ class OpenAIServer:
         self._http: LocalServer | None = None
 
     def start(self) -> OpenAIServer:
-        """Listen on a free port of 127.0.0.1."""
         self._http = LocalServer(Handler, self)
         return self
 
@@ -257,32 +228,26 @@ class OpenAIServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         assert self._http is not None, "the server is not started"
         return int(self._http.server_address[1])
 
     @property
     def url(self) -> str:
-        """The address without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def api_base(self) -> str:
-        """The address to give as api_base."""
         return f"{self.url}/v1"
 
     @property
     def count(self) -> int:
-        """How many chat requests arrived."""
         return len(self.calls)
 
     @property
     def faults_given(self) -> Counter[str]:
-        """How often each fault was given."""
         return Counter(call.fault for call in self.calls if call.fault)
 
     def said(self, call: RecordedCall) -> list[str]:
-        """The texts of a sound reply."""
         return list(self.reply(call.messages, call.n, call.body))
 
     def open_call(self, body: dict[str, Any], authorization: str | None, kept: list[RecordedCall]) -> RecordedCall:
@@ -299,7 +264,6 @@ class OpenAIServer:
         return call
 
     def close_call(self, call: RecordedCall) -> None:
-        """Record that a request was answered or dropped."""
         with self._lock:
             call.finished = time.monotonic()
             self._in_work -= 1

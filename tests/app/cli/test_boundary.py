@@ -18,20 +18,18 @@ def folder(tmp_path_factory):
 
 def test_from_questions_to_a_gate(keqa_command, folder):
     train = ["boundary", "collect", "--testbed", "--program", "testbed", "--limit", 30, "--tries", 5]
-    ended = keqa_command(*train, "--out", folder / "train", "--json")
-    assert ended.code == 0, ended.err
-    collected = json.loads(ended.out)
+    out = keqa_command(*train, "--out", folder / "train", "--json").fine()
+    collected = json.loads(out)
     assert (collected["tries"], collected["left_out"]) == (5, 0)
     assert collected["quizzes"] >= 30
     assert 0.1 < collected["right"] < 0.9
     # Nothing is asked twice, and the file is the same.
     before = (folder / "train" / "quizzes.jsonl").read_bytes()
-    assert keqa_command(*train, "--out", folder / "train", "--json").out == ended.out
+    assert keqa_command(*train, "--out", folder / "train", "--json").out == out
     assert (folder / "train" / "quizzes.jsonl").read_bytes() == before
 
-    ended = keqa_command("boundary", "train", folder / "train", "--out", folder / "model.json", "--json")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["mastery"]["auroc"] > 0.7
+    out = keqa_command("boundary", "train", folder / "train", "--out", folder / "model.json", "--json").fine()
+    assert json.loads(out)["mastery"]["auroc"] > 0.7
 
     dev = ["boundary", "collect", "--testbed", "--split", "test", "--program", "testbed", "--limit", 8, "--tries", 5]
     assert keqa_command(*dev, "--out", folder / "test").code == 0

@@ -28,27 +28,23 @@ def questions(tmp_path):
 def test_documents_of_an_index_are_made_and_read(keqa_command, served, own_index, questions, tmp_path):
     out = tmp_path / "documents.jsonl"
     command = ("documents", "-q", questions, "--from", "index", "--index", own_index, "--top-k", 1, "-o", out)
-    made = keqa_command(*command)
-    assert made.code == 0, made.err
-    assert "2 documents written" in made.out
+    made = keqa_command(*command).fine()
+    assert "2 documents written" in made
     assert [len(json.loads(line)["passages"]) for line in out.read_text().splitlines()] == [1, 1]
     again = json.loads(keqa_command(*command, "--json").out)
     assert (again["written"], again["there"], again["without"]) == (0, 2, 0)
     run = ("evaluate", "standard-doc", "-q", questions, "--index", f"documents:{out}", *served, "--json")
-    ended = keqa_command(*run, "-o", tmp_path / "run")
-    assert ended.code == 0, ended.err
+    keqa_command(*run, "-o", tmp_path / "run").fine()
     header = json.loads((tmp_path / "run" / "standard-doc.jsonl").read_text().splitlines()[0])["header"]
     assert header["configuration"]["index"]["kind"] == "DocumentsRetriever"
     assert "--index documents:documents.jsonl" in header["command"]
-    info = keqa_command("index", "info", f"documents:{out}")
-    assert info.code == 0, info.err
-    assert "documents" in info.out
+    info = keqa_command("index", "info", f"documents:{out}").fine()
+    assert "documents" in info
 
 
 def test_documents_for_the_testbed_are_read_by_the_model_that_ships(keqa_command, tmp_path):
     out = tmp_path / "documents.jsonl"
-    made = keqa_command("documents", "--testbed", "--limit", 2, "--from", "index", "-o", out)
-    assert made.code == 0, made.err
+    keqa_command("documents", "--testbed", "--limit", 2, "--from", "index", "-o", out).fine()
     found = keqa_command("search", json.loads(out.read_text().splitlines()[0])["question"], "-i", f"documents:{out}")
     assert "10 passages" in found.out
     refused = keqa_command("ask", "Who?", "--index", f"documents:{out}", "--method", "standard-doc")

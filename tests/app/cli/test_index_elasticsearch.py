@@ -6,8 +6,7 @@ import pytest
 from servers.elasticsearch import AlteringServer
 from servers.openai_server import OpenAIServer
 
-from keqa.retrievers.elasticsearch import index_address
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.client import index_address, parse_address
 
 
 @pytest.fixture
@@ -16,10 +15,9 @@ def flags(elasticsearch_url, elasticsearch_address):
 
 
 def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, elasticsearch_address):
-    ended = keqa_command("index", corpus, *flags, "--shards", 2, "--replicas", 0)
-    assert ended.code == 0, ended.err
-    assert f"Indexed 3 passages (en) into {elasticsearch_address}" in ended.out
-    assert f"--index {elasticsearch_address}" in ended.out
+    out = keqa_command("index", corpus, *flags, "--shards", 2, "--replicas", 0).fine()
+    assert f"Indexed 3 passages (en) into {elasticsearch_address}" in out
+    assert f"--index {elasticsearch_address}" in out
     reported = json.loads(keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").out)
     assert [hit["id"] for hit in reported["hits"]] == ["a"]
     ((part,),) = [json.loads(keqa_command("index", "info", elasticsearch_address, "--json").out)["indexes"]]
@@ -89,8 +87,7 @@ def test_an_index_with_vectors_is_loaded_searched_both_ways_and_followed(
         assert f"Indexed 1 passage (en, {model}) into {elasticsearch_address}. Ask with:" in out
         assert f"--index {elasticsearch_address},{dense} --lm" in out
         (folder / "boat.txt").write_text("A boat at dawn.")
-        ended = keqa_command("index", "sync", dense, folder)
-        assert ended.code == 0, ended.err
+        keqa_command("index", "sync", dense, folder).fine()
         for address in (dense, f"{elasticsearch_address},{dense}"):
             reported = json.loads(keqa_command("search", "a boat", "-i", address, "-k", 1, "--json").out)
             assert [hit["title"] for hit in reported["hits"]] == ["boat"]

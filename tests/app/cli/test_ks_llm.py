@@ -42,9 +42,8 @@ def questions(tmp_path):
 
 def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp_path):
     run = ("reproduce", "ks-llm", *served, "--data", questions, "--similarity", "words", "-o", tmp_path / "out")
-    ended = keqa_command(*run, "--json")
-    assert ended.code == 0, ended.err
-    found = json.loads(ended.out)
+    out = keqa_command(*run, "--json").fine()
+    found = json.loads(out)
     assert list(found) == ["ks-llm-table1", "ks-llm-table2", "ks-llm-figure3", "ks-llm-table3"]
     assert [row["two.jsonl openai/scripted EM"] for row in found["ks-llm-table1"]] == [100] * 7
     assert [row["two.jsonl openai/scripted recall"] for row in found["ks-llm-table1"]] == [

@@ -114,7 +114,7 @@ def test_questions_of_two_data_sets_are_two(tmp_path):
     write(tmp_path / "a.jsonl", [line(0)], label="keqa")
     write(tmp_path / "b.jsonl", [line(0)], label="keqa", dataset="other")
     found = Runs([tmp_path])
-    assert len(found) == 2
+    assert str(found) == "2 runs of 2 questions"
     assert [run["label"].rpartition("/")[2] for run in found.overview()["runs"]] == ["a", "b"]
 
 

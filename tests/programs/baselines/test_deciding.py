@@ -1,6 +1,6 @@
 """KBM, Rowen, Self-RAG and SlimPLM: when they search, and what they answer from.
 
-What a failure of each prompt leads to is in the stories, but for KBM, which has none.
+What a failure of each prompt leads to is in the stories.
 """
 
 from __future__ import annotations
@@ -93,18 +93,7 @@ def test_a_model_is_given_the_draws_that_it_reads(kbm, reads, draws):
     assert record.answer == "From memory"
 
 
-def test_without_a_model_the_language_model_of_role_consistency_is_asked(kbm):
-    record, engine, _ = kbm()
-    assert (record.answer, engine.count) == ("From passages", {"JudgeKnowledge": 1, "AnswerWithKnowledge": 1})
-    assert record.cost.by_role["consistency"].calls == 1
-    assert kbm(of="certainty")[0].answer == "From memory"
-
-
 def test_judged_again_with_passages(kbm):
-    record, engine, _ = kbm(rejudge=True)
-    assert record.answer == "From passages"
-    references = ["[]", '["Ann lives in Oslo.", "Bergen rains."]']
-    assert [one["reference"] for one in engine.asked("JudgeKnowledge")] == references
     record, engine, _ = kbm(rejudge=True, passages=["Bergen rains."])
     assert (record.answer, record.answer_source, record.cost.retrievals) == ("From memory", "closed_book", 1)
     assert engine.count == {"JudgeKnowledge": 2, "AnswerQuestion": 1}
@@ -122,8 +111,6 @@ def test_where_it_cannot_be_judged_passages_are_read_and_a_note_says_so(kbm):
     assert record.answer == "From passages"
     told = [(one.stage, one.cause, one.action) for one in record.degradations]
     assert told == [("boundary", "BoundaryError", "taken for unknown")]
-    record, _, _ = kbm(lambda name, inputs, config: "?" if name == "JudgeKnowledge" else replies(name, inputs, config))
-    assert (record.answer, record.degradations[-1].action) == ("From passages", "taken for unknown")
 
 
 def test_what_kbm_refuses(kbm):
@@ -168,14 +155,6 @@ def rowen(asked):
     return ask
 
 
-def test_answers_that_agree_stand(rowen):
-    record, engine, _ = rowen({"*": "Ann"})
-    assert (record.answer, record.answer_source, record.cost.retrievals) == ("Ann", "memory", 0)
-    assert (record.quizzes[0].consistency_exact, record.quizzes[0].known) == ("1/1", True)
-    # Six draws of three wordings; equal answers need no judge.
-    assert engine.count == {"AnswerQuestion": 4, "RephraseQuestion": 6}
-
-
 @pytest.mark.parametrize(("least", "answer"), [("1/3", "Ann"), ("0.5", "Repaired")])
 def test_below_the_threshold_the_answer_is_repaired(rowen, least, answer):
     answers = {"*": "Bo", "Who?": "Ann", "Who, put 1?": "Ann"}
@@ -186,15 +165,6 @@ def test_below_the_threshold_the_answer_is_repaired(rowen, least, answer):
         assert (record.answer_source, record.cost.retrievals) == ("passages", 4)
         assert [verdict.kept for verdict in quiz.passages] == [True, True]
     assert [call["second_answer"] for call in engine.asked("JudgeConsistency")] == ["Bo", "Bo"]
-
-
-def test_by_default_each_wording_is_compared_with_its_translation_into_chinese(rowen):
-    answers = {"*": "Ann", "Chinese: Who, put 0?": "安", "Chinese: Who, put 1?": "博"}
-    record, engine, _ = rowen(answers, same=("安",), language="Chinese", min_consistency="0.7")
-    assert Rowen(None).language == "Chinese"
-    assert record.quizzes[0].consistency_exact == "2/3"
-    assert engine.count["TranslateQuestion"] == 3
-    assert {call["second_answer"] for call in engine.asked("JudgeConsistency")} == {"安", "博"}
 
 
 def test_across_models_a_verifier_answers_each_wording(scripted, retriever):

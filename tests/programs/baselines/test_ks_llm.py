@@ -1,4 +1,4 @@
-"""KS-LLM and its baselines: what is selected by what, what the answer is read from, and what a failure leads to."""
+"""KS-LLM and its baselines: what is selected, and what a failure leads to; see the stories of each form, too."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ import pytest
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines.reading import KSLLM, DocumentReader
-from keqa.programs.registry import METHODS, load_class
 
 QUESTION = "Who governs Carmouth?"
 PASSAGES = (
     "Carmouth is a harbour. Its mayor is Ann Berg. Fish is sold there.",
     "Ann Berg is a painter. Who knows Carmouth? Ann Berg was elected mayor.",
 )
-SENTENCES = ["Its mayor is Ann Berg.", "Ann Berg was elected mayor."]
 TRIPLES = ["Ann Berg | mayor | Carmouth", "Ann Berg | office | mayor"]
 ASKED = ["Carmouth is a harbour.", "Who knows Carmouth?"]
 """What the question itself is closest to."""
-ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -39,48 +36,6 @@ def shown(engine) -> tuple[Any, ...]:
     """Triples and evidence that the answer is read from; those that are empty may be left out."""
     (inputs,) = engine.asked("AnswerWithEvidence")
     return tuple(json.loads(inputs.get(name) or "[]") for name in ("triples", "evidence"))
-
-
-def row(name: str, retriever: Any) -> Any:
-    cls = load_class(METHODS[name].target)
-    return cls(**METHODS[name].fixed) if name == "standard" else cls(retriever, **METHODS[name].fixed)
-
-
-@pytest.mark.parametrize(
-    ("form", "evidence", "triples", "calls"),
-    [
-        ("KS-LLM", SENTENCES, TRIPLES, 2),
-        ("KS-Q", ASKED, [], 1),
-        ("KS-T", [], TRIPLES, 2),
-        ("KS-S", SENTENCES, [], 2),
-    ],
-)
-def test_what_each_form_answers_from(scripted, retriever, form, evidence, triples, calls):
-    found = retriever(*PASSAGES)
-    record, engine = asked(scripted, KSLLM(found, form=form))
-    assert shown(engine) == (triples, evidence)
-    assert (record.answer, record.method, record.degradations) == ("Ann Berg", "ks-llm", [])
-    assert len(engine.calls) == calls
-    searched = form != "KS-T"
-    assert (found.queries, record.cost.retrievals) == ([QUESTION] * searched, int(searched))
-    (quiz,) = record.quizzes
-    assert (quiz.retrieved, len(quiz.passages), quiz.evidence) == (searched, 2 * searched, evidence)
-    assert quiz.triples == ([] if form == "KS-Q" else TRIPLES)
-    assert record.answer_source == quiz.source == ("passages" if searched else "closed_book")
-
-
-def test_the_record_holds_what_selected_each_sentence(scripted, retriever):
-    record, _ = asked(scripted, KSLLM(retriever(*PASSAGES)))
-    (quiz,) = record.quizzes
-    assert [(one.text, one.passage_id, one.nearest_to) for one in quiz.selected] == [
-        (SENTENCES[0], "p0", TRIPLES[1]),
-        (SENTENCES[1], "p1", TRIPLES[1]),
-    ]
-    assert all(0 < one.distance < 2**0.5 for one in quiz.selected)
-    record, _ = asked(scripted, KSLLM(retriever(*PASSAGES), form="KS-Q", evidence_sentences=1))
-    assert [one.nearest_to for one in record.quizzes[0].selected] == [QUESTION]
-    kept = {one.passage_id: (one.kept, one.why) for one in record.quizzes[0].passages}
-    assert sorted(kept.values()) == [(False, "no sentence of it was selected"), (True, "evidence sentences are of it")]
 
 
 def test_k_sentences_of_all_passages_together(scripted, retriever):
@@ -115,24 +70,6 @@ def test_without_triples_the_question_selects_and_that_is_reported(scripted, ret
         ("expand", cause, "selected by the question, without triples"),
     ]
     assert (record.answer, record.touched) == ("Ann Berg", True)
-
-
-@pytest.mark.parametrize("spoilt", ["the answer", "everything"])
-@pytest.mark.parametrize("name", ROWS)
-def test_every_row_has_as_many_attempts(scripted, retriever, name, spoilt):
-    lm, engine = scripted(
-        lambda asked, inputs, config: (
-            "garbage" if spoilt == "everything" or asked != "ExpandSubject" else reply(asked, inputs, config)
-        )
-    )
-    program = row(name, retriever(*PASSAGES))
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError):
-        program(QUESTION)
-    tried = {
-        asked: count for asked, count in engine.count.items() if asked != "ExpandSubject" or spoilt != "the answer"
-    }
-    assert set(tried.values()) == {5}
 
 
 def test_where_nothing_is_found_the_triples_are_answered_from(scripted, retriever):

@@ -26,7 +26,7 @@ CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
 
 
 @pytest.fixture
-def weights(tmp_path: Path) -> Path:
+def weights(tmp_path: Path):
     """A folder of weights."""
     folder = tmp_path / "boundary.json.lm"
     folder.mkdir()
@@ -35,10 +35,10 @@ def weights(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def model(weights: Path, monkeypatch: pytest.MonkeyPatch):
     """Makes a model, and the engine of its language model, from replies."""
 
-    def make(replies: Any, **settings: Any) -> Any:
+    def make(replies: Any, **settings: Any):
         engine, lm = assessing(replies, str(weights))
         monkeypatch.setattr(module, "_opened", {str(weights): lm}.__getitem__)
         return FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights), **settings), engine
@@ -46,11 +46,11 @@ def model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-def close(mastery: float, certainty: float) -> Any:
+def close(mastery: float, certainty: float):
     return Judgement(pytest.approx(mastery), pytest.approx(certainty))
 
 
-def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any) -> None:
+def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any):
     asked, engine = model({("Who", MASTERY): said(0.9, 0.7)})
     assert asked.judge("Who governs Marton?", Draws(choices=("Bo", "Al")), "He sails.") == close(0.9, 0.7)
     [request] = engine.requests
@@ -73,7 +73,7 @@ def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any) -> 
 @pytest.mark.parametrize(
     ("mastery", "begun"), [(0.8, CERTAIN_IF_TRUE), (0.5, CERTAIN_IF_TRUE), (0.49, CERTAIN_IF_FALSE)]
 )
-def test_certainty_is_asked_for_where_the_reply_leaves_it_out(model: Any, mastery: float, begun: str) -> None:
+def test_certainty_is_asked_for_where_the_reply_leaves_it_out(model: Any, mastery: float, begun: str):
     first = [("True", mastery, {"False": 1 - mastery}), (" and so on", 1.0, {})]
     asked, engine = model({("Who", MASTERY): first, ("Who", begun): [("False", 0.4, {"True": 0.6})]})
     assert asked.judge("Who?", Draws()) == close(mastery, 0.6)
@@ -90,14 +90,14 @@ def test_certainty_is_asked_for_where_the_reply_leaves_it_out(model: Any, master
         ([], CERTAIN_IF_FALSE, []),
     ],
 )
-def test_a_reply_that_says_neither_is_no_judgement(model: Any, first: Any, begun: str, second: Any) -> None:
+def test_a_reply_that_says_neither_is_no_judgement(model: Any, first: Any, begun: str, second: Any):
     asked, engine = model({("Who", MASTERY): first, ("Who", begun): second})
     with pytest.raises(BoundaryError, match="takes neither True nor False for likely"):
         asked.judge("Who?", Draws())
     assert len(engine.requests) == 2
 
 
-def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> None:
+def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any):
     asked, engine = model({("Who", MASTERY): said(0.9, 0.7), ("When", MASTERY): said(0.1, 0.2)})
     session = Session(CallLimiter(1), blocking=True)
     with within(session=session):
@@ -109,7 +109,7 @@ def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> Non
     assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (3, 21, 9)
 
 
-def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weights: Path) -> None:
+def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weights: Path):
     asked, beside_it = model({("Who", MASTERY): said(0.9, 0.7)})
     engine, lm = assessing({("Who", MASTERY): said(0.3, 0.4)}, str(weights))
     task = dspy.LM("openai/task", api_key="none")
@@ -123,7 +123,7 @@ def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weight
 
 def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
     weights: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     engine, lm = assessing({("Who", MASTERY): said(0.9, 0.7)}, str(weights))
     opened: list[Any] = []
 
@@ -139,50 +139,29 @@ def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
     assert len(engine.requests) == 2
 
 
-def test_without_its_language_model_it_says_how_to_name_it(model: Any) -> None:
+def test_without_its_language_model_or_with_another_one_it_says_how_to_name_it(model, weights, tmp_path):
     asked, _ = model({})
     with pytest.raises(ConfigurationError, match="name it with --boundary-lm transformers/FOLDER, or boundary_lm of"):
         asked.model_copy(update={"lm": None}).judge("Who?", Draws())
-
-
-def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: Path) -> None:
-    asked, _ = model({})
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text("[]")
-    # Of other weights, without any, or of weights that are somewhere else than in a folder.
-    for path in (str(other), None, weights):
-        engine, lm = assessing({}, path)
+    # Of other weights, without any, or of weights that are somewhere else than in a folder; of a server, or one's own.
+    here = [assessing({}, path)[1] for path in (str(other), None, weights)]
+    for lm in (*here, dspy.LM("openai/judge", api_key="none"), dspy.BaseLM("own/judge")):
         session = Session(CallLimiter(1), blocking=True, lms=Roles(lm, lm, lm, lm))
-        with (
-            within(session=session),
-            pytest.raises(ConfigurationError, match="the language model scripted/assessing is not the one that the"),
-        ):
-            asked.judge("Who?", Draws())
-        assert engine.requests == []
-    # One of a server, and one of the user's own making.
-    for lm in (dspy.LM("openai/judge", api_key="none"), dspy.BaseLM("own/judge")):
-        session = Session(CallLimiter(1), blocking=True, lms=Roles(lm, lm, lm, lm))
-        with (
-            within(session=session),
-            pytest.raises(ConfigurationError, match=f"the language model {lm.model} is not the one that the"),
-        ):
+        told = f"the language model {lm.model} is not the one that the"
+        with within(session=session), pytest.raises(ConfigurationError, match=told):
             asked.judge("Who?", Draws())
 
 
-def test_what_is_written_names_no_place(model: Any, weights: Path) -> None:
+def test_what_is_written_names_no_place(model: Any, weights: Path):
     asked, _ = model({}, language="zh", roots=["0" * 16], about={"base": "keqa/tiny"})
     mark = fingerprint(str(weights))
-    assert asked.written() == {
-        "format": "keqa-boundary",
-        "version": 1,
-        "kind": "finetuned",
-        "language": "zh",
-        "weights": mark,
-        "roots": ["0" * 16],
-        "about": {"base": "keqa/tiny"},
-    }
-    assert asked.spec() == {"kind": "finetuned", "reads": "quiz", "language": "zh", "weights": mark}
+    own = {"kind": "finetuned", "language": "zh", "weights": mark}
+    came = {"roots": ["0" * 16], "about": {"base": "keqa/tiny"}}
+    assert asked.written() == {"format": "keqa-boundary", "version": 1, **own, **came}
+    assert asked.spec() == {"reads": "quiz", **own}
 
 
 @pytest.mark.parametrize(
@@ -201,12 +180,12 @@ def test_what_is_written_names_no_place(model: Any, weights: Path) -> None:
         ([], None),
     ],
 )
-def test_the_share_of_true_is_read_where_the_value_begins(tokens: Any, expected: float | None) -> None:
+def test_the_share_of_true_is_read_where_the_value_begins(tokens: Any, expected: float | None):
     found = _probability(logprobs(tokens), "mastery")
     assert found == (None if expected is None else pytest.approx(expected))
 
 
-def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(weights: Path) -> None:
+def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(weights: Path):
     model = FinetunedModel(language="zh", weights="w", roots=["0" * 16], about={"lm": "keqa/tiny"})
     file = weights.parent / "boundary.json"
     file.write_text(json.dumps({**model.written(), "lm": weights.name}))
@@ -235,7 +214,7 @@ def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(w
         ({"kind": "prompted"}, "boundary.json names a language model"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change: dict[str, Any], message: str) -> None:
+def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change: dict[str, Any], message: str):
     file = weights.parent / "boundary.json"
     file.write_text(json.dumps({**FinetunedModel(weights="w").written(), "lm": weights.name, **change}))
     with pytest.raises(ConfigurationError, match=message):
@@ -245,21 +224,21 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change
 # The prompted one.
 
 
-def known(quiz: str, mastery: bool = True, **more: Any) -> KnownQuiz:
+def known(quiz: str, mastery: bool = True, **more: Any):
     return KnownQuiz(quiz=quiz, mastery=mastery, certainty=not mastery, root="0" * 16, **more)
 
 
-def texts(some: Any) -> list[str]:
+def texts(some: Any):
     return [one.quiz for one in some]
 
 
 @pytest.fixture
-def judging(scripted: Any) -> Any:
+def judging(scripted: Any):
     """Makes a language model that masters what is governed."""
     return lambda: scripted(lambda name, inputs, config: {"mastery": "governs" in inputs["quiz"], "certainty": True})
 
 
-def test_the_same_few_or_the_most_alike_examples_are_shown() -> None:
+def test_the_same_few_or_the_most_alike_examples_are_shown():
     some = [known(f"Who {verb} the town?") for verb in ("left", "governs", "painted", "governs and leads")]
     asked = "Who governs and leads the town of all?"
     for k in (0, 1, 3, 9):
@@ -278,24 +257,20 @@ def test_the_same_few_or_the_most_alike_examples_are_shown() -> None:
     ("kinds", "k", "chosen"),
     [("TTFF", 4, "02" + "13"), ("TTFF", 3, "02"), ("TTTF", 8, "03"), ("TT", 4, ""), ("FT", 2, "10"), ("TF", 1, "")],
 )
-def test_balanced_examples_take_turns(kinds: str, k: int, chosen: str) -> None:
+def test_balanced_examples_take_turns(kinds: str, k: int, chosen: str):
     some = [known(f"{place}", kind == "T") for place, kind in enumerate(kinds)]
     assert "".join(texts(balanced(some, k))) == chosen
 
 
-def test_a_quiz_is_judged_once_a_question_and_reference(judging: Any) -> None:
+def test_a_quiz_is_judged_once_a_question_and_reference(judging: Any):
     lm, engine = judging()
     other, others = judging()
     session = Session(CallLimiter(1), blocking=True, lms=Roles(other, other, other, lm))
     model = PromptedModel(examples=[known("Who left?", choices=["x"], answer_type="choice")])
+    quizzes = [("Who governs it?", (), None)] * 2
+    quizzes += [("Who governs it?", ("Bo",), None), ("Who governs it?", (), "It rains."), ("Who left it?", (), None)]
     with within(session=session):
-        for quiz, choices, reference in (
-            ("Who governs it?", (), None),
-            ("Who governs it?", (), None),
-            ("Who governs it?", ("Bo",), None),
-            ("Who governs it?", (), "It rains."),
-            ("Who left it?", (), None),
-        ):
+        for quiz, choices, reference in quizzes:
             found = model.judge(quiz, Draws(choices=choices, answer_type="choice" if choices else "short"), reference)
             assert found == Judgement(float("governs" in quiz), 1.0)
     asked = engine.asked("JudgeKnowledge")
@@ -312,42 +287,26 @@ def test_a_quiz_is_judged_once_a_question_and_reference(judging: Any) -> None:
     assert others.calls == []
 
 
-def test_a_server_that_is_down_is_no_judgement_and_no_lm_is_told(scripted: Any) -> None:
-    def down(*asked: Any) -> None:
+def test_a_server_that_is_down_is_no_judgement_and_no_lm_is_told(scripted: Any):
+    def down(*asked: Any):
         raise ServerError("down")
 
-    with (
-        dspy.context(lm=scripted(down)[0]),
-        pytest.raises(BoundaryError, match=r"model's language model failed: .*down"),
-    ):
+    told = pytest.raises(BoundaryError, match=r"model's language model failed: .*down")
+    with dspy.context(lm=scripted(down)[0]), told:
         PromptedModel().judge("Who?", Draws())
     with pytest.raises(ConfigurationError, match="No language model is set"):
         PromptedModel().judge("Who?", Draws())
 
 
-def test_its_own_instruction_is_asked_with() -> None:
-    assert PromptedModel(instruction="Be strict.").predictor().signature.instructions == "Be strict."
-    assert "Be strict." not in PromptedModel().predictor().signature.instructions
-
-
-def test_what_a_judgement_depends_on_is_in_its_spec() -> None:
+def test_what_a_judgement_depends_on_is_in_its_spec():
     model = PromptedModel(k=2, examples=[known("Who?")])
     spec = model.spec()
-    assert {name: spec[name] for name in ("kind", "reads", "show", "k")} == {
-        "kind": "prompted",
-        "reads": "quiz",
-        "show": "balanced",
-        "k": 2,
-    }
+    assert spec == {"kind": "prompted", "reads": "quiz", "show": "balanced", "k": 2, "prompt": spec["prompt"]}
     assert model_from(model.written()).spec() == spec
-    for change in (
-        {"instruction": "Be strict."},
-        {"embedder": "hashing-64"},
-        {"examples": [known("Who?", False)]},
-        {"show": "nearest"},
-        {"k": 3},
-    ):
-        assert model.model_copy(update=change).spec() != spec
+    changes = {"instruction": "Be strict.", "embedder": "hashing-64", "show": "nearest", "k": 3}
+    for change in (*changes.items(), ("examples", [known("Who?", False)])):
+        assert model.model_copy(update=dict([change])).spec() != spec
+    assert PromptedModel(instruction="Be strict.").predictor().signature.instructions == "Be strict."
     # How it came to be changes no judgement.
     assert model.model_copy(update={"about": {"lm": "x"}}).spec() == spec
 
@@ -363,7 +322,7 @@ def test_what_a_judgement_depends_on_is_in_its_spec() -> None:
         ({"code": 1}, "code:"),
     ],
 )
-def test_a_strangers_model_is_checked(change: dict[str, Any], told: str) -> None:
+def test_a_strangers_model_is_checked(change: dict[str, Any], told: str):
     written = PromptedModel(k=64, instruction="x" * 4000).written()
     assert model_from(written).k == 64
     with pytest.raises(ConfigurationError, match=told):
@@ -371,7 +330,7 @@ def test_a_strangers_model_is_checked(change: dict[str, Any], told: str) -> None
 
 
 @pytest.mark.parametrize(("verdict", "share"), [(True, 0.75), (False, 0.25)])
-def test_a_verdict_is_as_sure_as_its_first_token(verdict: bool, share: float) -> None:
+def test_a_verdict_is_as_sure_as_its_first_token(verdict: bool, share: float):
     tokens = [("[[ ## mastery ## ]]\n", 0.0), (str(verdict), math.log(0.75)), ("\n\n[[ ## completed ## ]]", 0.0)]
     assert _share(verdict, tokens, "mastery") == pytest.approx(share)
     # Without a token of its own it is what it says; rounding never leaves the range.

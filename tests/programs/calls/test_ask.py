@@ -17,7 +17,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.lms.adapter import adapter
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.calls.ask import ask, given_lm_of_role, lm_of_role, search, searched
+from keqa.programs.calls.ask import ask, lm_of_role, search, searched
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import (
     CallLimiter,
@@ -204,13 +204,13 @@ async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
     async def asks() -> None:
         await inner.acall("Who governs Oslo?")
         assert current() is outer
-        assert given_lm_of_role("boundary") == "boundary"
+        assert lm_of_role("boundary", own=True) == "boundary"
 
     await outer.run(asks())
     assert outer.cost().calls == 0
     assert context().session is None
     with dspy.context(lm=lm):
-        assert (lm_of_role("boundary"), given_lm_of_role("boundary")) == (lm, None)
+        assert (lm_of_role("boundary"), lm_of_role("boundary", own=True)) == (lm, None)
 
 
 def test_one_failing_task_stops_the_others():

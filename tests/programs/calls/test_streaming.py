@@ -15,7 +15,9 @@ import keqa
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.progress import (
+from keqa.programs.calls.batch import astreamed
+from keqa.programs.calls.session import context
+from keqa.programs.prediction import (
     Answered,
     PassagesKept,
     Progress,
@@ -23,9 +25,7 @@ from keqa.programs.calls.progress import (
     QuizExamined,
     QuizFound,
     Searching,
-    astreamed,
 )
-from keqa.programs.calls.session import context
 
 QUESTION = "Who is it?"
 

@@ -61,14 +61,11 @@ def test_what_is_read_is_drawn_and_decides(reads, settings, draws, said):
     assert (found if isinstance(found, int) else found.known) is said
 
 
-def test_a_quiz_is_judged_before_any_draw(program):
+@pytest.mark.parametrize(("likely", "known"), [(0.9, True), (0.2, False)])
+def test_in_a_program_one_draw_is_made_or_none(program, likely, known):
     asked, engine = program(BoundaryGate(make_model("quiz")))
     (quiz,) = asked("Who governs Marton?").record.quizzes
     assert (quiz.known, quiz.answer, quiz.source, engine.count["AnswerQuiz"]) == (True, "Bo", "closed_book", 1)
-
-
-@pytest.mark.parametrize(("likely", "known"), [(0.9, True), (0.2, False)])
-def test_in_a_program_one_draw_is_made(program, likely, known):
     asked, engine = program(BoundaryGate(make_model()), "Al governs Marton.")
     engine.probability = likely
     record = asked("Who governs Marton?").record

@@ -127,32 +127,6 @@ def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripte
     assert {(one.action, one.touches) for one in mended} == {("asked again", False)}
 
 
-@pytest.mark.parametrize(("stated", "source"), [("80", "memory"), ("79", "passages")])
-def test_a_program_that_trusts_what_its_lm_says(saying, stated, source):
-    program, engine = saying(ConfidenceGate(), confidence=stated, drawn=["Oslo", "Bergen", "Oslo", "Oslo", "Oslo"])
-    story = program(QUIZ).record
-    (quiz,) = story.quizzes
-    assert (quiz.source, quiz.gate) == (source, "verbalised confidence")
-    assert (quiz.certainty, quiz.threshold_exact) == (float(stated) / 100, "4/5")
-    # Oslo leads for good after four draws, known or not.
-    assert (engine.count["AnswerQuiz"], engine.count["StateConfidence"]) == (4, 1)
-
-
-@pytest.mark.parametrize(
-    ("retrieve", "answer", "source", "draws"),
-    # Three equal draws of five fix which answer leads.
-    [(False, "Oslo", "memory", 3), (True, "Bergen", "passages", 0), ("garbage", "Bergen", "passages", 0)],
-)
-def test_a_program_that_goes_by_what_its_lm_wants(saying, retrieve, answer, source, draws):
-    program, engine = saying(PromptGate(), retrieve)
-    story = program(QUIZ).record
-    (quiz,) = story.quizzes
-    assert (story.answer, quiz.source, quiz.known, quiz.gate) == (answer, source, source == "memory", "prompt")
-    assert (quiz.certainty, quiz.threshold, engine.count["AnswerQuiz"]) == (None, None, draws)
-    touching = [(note.stage, note.action) for note in story.degradations if note.touches]
-    assert touching == [("decide_retrieval", "retrieved")] * (retrieve == "garbage")
-
-
 def test_it_is_asked_once_for_each_gate_on_shared_draws_as_it_was_taught(saying):
     program, engine = saying(PromptGate())
     program.examination.decision.decide.demos = [{"question": "Capital of Gondor?", "retrieve": True}]

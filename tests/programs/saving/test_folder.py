@@ -37,14 +37,13 @@ ENTRIES = [
 
 
 class Embedder(HashingEmbedder):
-    """An embedder of one's own."""
+    """An embedder of one's own, or a model in a folder."""
 
-    name = "own/embedder"
+    name = ""
 
-
-@pytest.fixture
-def index(own_index):
-    return own_index
+    def __init__(self, name="own/embedder", dimension=1024):
+        super().__init__(dimension)
+        self.name = str(name)
 
 
 @pytest.fixture
@@ -113,10 +112,14 @@ def test_the_folder_tells_its_story(saved):
     assert told["method"] == state["method"] == "keqa"
 
 
-def test_half_a_surrogate_pair_is_saved_as_it_is(program, tmp_path):
+def test_text_is_saved_as_it_is_half_a_surrogate_pair_and_an_address_too(program, tmp_path):
+    entry = UtilityEntry("a", "Where?", "See https://example.org/page", True)
+    program.picking.reference.fit([entry])
     program.summarizing.summarize.demos = [{"question": "half \ud800", "answer": "Ann"}]
     keqa.save(program, tmp_path / "program")
-    assert keqa.load(tmp_path / "program", None).summarizing.summarize.demos[0]["question"] == "half \ud800"
+    loaded = keqa.load(tmp_path / "program", None)
+    assert loaded.summarizing.summarize.demos[0]["question"] == "half \ud800"
+    assert loaded.picking.reference.entries == (entry,)
 
 
 def test_settings_may_be_replaced(saved):
@@ -127,15 +130,8 @@ def test_settings_may_be_replaced(saved):
         keqa.load(saved, None, colour="red")
 
 
-def test_an_empty_reference_is_kept(tmp_path):
-    keqa.save(KEQA(None, reference=UtilityReference(variant="random")), tmp_path / "empty")
-    reference = keqa.load(tmp_path / "empty", None).picking.reference
-    assert (reference.entries, reference.variant) == ((), "random")
-
-
 def test_embeddings_of_a_model_are_saved(program, tmp_path):
-    embedder = Embedder()
-    program.picking.reference = UtilityReference(embedder).fit(ENTRIES)
+    program.picking.reference = UtilityReference(Embedder()).fit(ENTRIES)
     keqa.save(program, tmp_path / "program")
     vectors = np.load(tmp_path / "program" / "reference.npy", allow_pickle=False)
     assert vectors.shape == (12, 2048)
@@ -144,7 +140,7 @@ def test_embeddings_of_a_model_are_saved(program, tmp_path):
     # By another name, the same.
     assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
     with pytest.raises(ConfigurationError, match="the vectors are not those"):
-        keqa.load(tmp_path / "program", None, embedder=Embedder(512))
+        keqa.load(tmp_path / "program", None, embedder=Embedder(dimension=512))
 
 
 def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved, program):
@@ -155,24 +151,12 @@ def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved, program):
     assert keqa.load(saved, None).picking.reference.embedder.name == "hashing-16"
 
 
-class Lying(HashingEmbedder):
-    """A model in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-
-    @property
-    def name(self) -> str:
-        return str(self.folder)
-
-
 def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, monkeypatch):
-    program.picking.reference = UtilityReference(Lying(tmp_path / "here" / "minilm")).fit(ENTRIES)
+    program.picking.reference = UtilityReference(Embedder(tmp_path / "here" / "minilm")).fit(ENTRIES)
     keqa.save(program, tmp_path / "program")
     assert json.loads((tmp_path / "program" / "program.json").read_text())["reference"]["embedder"] == "minilm"
     assert str(tmp_path).encode() not in b"".join(path.read_bytes() for path in (tmp_path / "program").iterdir())
-    elsewhere = Lying(tmp_path / "there" / "minilm")
+    elsewhere = Embedder(tmp_path / "there" / "minilm")
     loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere)
     assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
     opened = []
@@ -204,22 +188,16 @@ def prompts(server: OpenAIServer) -> list[str]:
 
 
 @pytest.mark.process
-def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, index, tmp_path):
+def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, own_index, tmp_path):
     keqa.save(program, tmp_path / "program")
-    here = keqa.load(
-        tmp_path / "program", open_index(index), keqa.build_roles("openai/scripted", api_base=server.api_base)
-    )
-    prediction = here(QUESTION)
+    lms = keqa.build_roles("openai/scripted", api_base=server.api_base)
+    prediction = keqa.load(tmp_path / "program", open_index(own_index), lms)(QUESTION)
     asked = prompts(server)
     assert sum(": married Ann " in prompt for prompt in asked) == 2
     server.calls.clear()
     with OpenAIServer(reply=server.reply) as judges:
-        done = subprocess.run(
-            [sys.executable, "-c", ASK, tmp_path / "program", index, server.api_base, judges.api_base],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-c", ASK, tmp_path / "program", own_index, server.api_base, judges.api_base]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         expected = [prediction.answer, prediction.record.cost.calls, [q.answer for q in prediction.record.quizzes]]
         assert json.loads(done.stdout) == expected
@@ -254,13 +232,6 @@ def test_no_key_endpoint_or_header_is_in_any_file(program, tmp_path, monkeypatch
     assert told["history"] == {"tried": ["refused: <secret> at <address> <secret>"]}
     assert told["where"] == "runs"
     assert program.picking.judge.lm is lms.task
-
-
-def test_passages_keep_their_addresses(program, tmp_path):
-    entry = UtilityEntry("a", "Where?", "See https://example.org/page", True)
-    program.picking.reference.fit([entry])
-    keqa.save(program, tmp_path / "program")
-    assert keqa.load(tmp_path / "program", None).picking.reference.entries == (entry,)
 
 
 # What is refused.
@@ -327,9 +298,13 @@ def test_what_cannot_be_saved_is_refused(tmp_path, program):
 # Writing.
 
 
-def test_an_older_program_is_replaced(program, saved):
-    program.top_k = 9
+def test_an_older_program_is_replaced_also_by_one_with_an_empty_reference_or_none(program, saved):
+    program.picking.reference = UtilityReference(variant="random")
+    keqa.save(program, saved)
+    reference = keqa.load(saved, None).picking.reference
+    assert (reference.entries, reference.variant) == ((), "random")
     program.picking.reference = None
+    program.top_k = 9
     keqa.save(program, saved)
     assert keqa.load(saved, None).top_k == 9
     assert [path.name for path in saved.iterdir()] == ["program.json"]
@@ -340,11 +315,9 @@ def test_other_files_are_never_lost_which_is_known_beforehand(program, saved, tm
     for free in (saved, tmp_path / "new", tmp_path / "new" / "program"):
         check_place(free)
     (saved / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match=r"program holds other files \(thesis\.txt\); name a new folder"):
-        check_place(saved)
-    with pytest.raises(InputError, match=r"thesis\.txt is a file; name a folder"):
-        check_place(saved / "thesis.txt")
     for place, told in ((saved, r"holds other files \(thesis\.txt\)"), (saved / "thesis.txt", "is a file")):
+        with pytest.raises(InputError, match=rf"{told}; name a"):
+            check_place(place)
         with pytest.raises(InputError, match=told):
             keqa.save(program, place)
     assert (saved / "thesis.txt").read_text() == "years of work"

@@ -12,7 +12,7 @@ from dspy.lm15 import RateLimitError
 from keqa.errors import InputError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.progress import Rewritten
+from keqa.programs.prediction import Rewritten
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers import open_index
 

@@ -4,8 +4,7 @@ import pytest
 from servers import elasticsearch
 
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import index_address
-from keqa.retrievers.elasticsearch.client import connect, parse_address
+from keqa.retrievers.elasticsearch.client import connect, index_address, parse_address
 
 
 @pytest.fixture

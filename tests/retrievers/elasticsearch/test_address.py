@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, is_address
-from keqa.retrievers.elasticsearch.client import Address, parse_address, without_hosts
+from keqa.retrievers.elasticsearch.client import Address, index_address, parse_address, without_hosts
 
 hosts = st.from_regex(r"[a-z][a-z0-9_-]{0,9}(\.[a-z0-9]{1,9}){0,2}\.?|\[[0-9a-f:]{2,10}\]", fullmatch=True)
 names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,30}", fullmatch=True)
@@ -35,11 +34,11 @@ def test_addresses_are_read_and_written_in_full(text, urls, full):
     st.lists(st.tuples(hosts, st.integers(1, 65535)), min_size=1, max_size=3),
     st.sampled_from(["", "/es", "/a/b"]),
     names,
+    st.booleans(),
 )
-def test_what_is_written_is_read_back(scheme, nodes, prefix, name):
-    address = Address(scheme, tuple(nodes), prefix, name)
+def test_what_is_written_is_read_back(scheme, nodes, prefix, name, dense):
+    address = Address(scheme, tuple(nodes), prefix, name, dense)
     assert parse_address(str(address)) == address
-    assert is_address(str(address))
 
 
 @pytest.mark.parametrize(
@@ -76,17 +75,21 @@ def test_what_is_no_address_is_refused(text, message):
     ],
 )
 def test_credentials_in_an_address_are_refused_and_not_repeated(text):
-    for read in (parse_address, address_and_model, lambda url: index_address(url, "wiki")):
+    for read in (parse_address, lambda url: index_address(url, "wiki")):
         with pytest.raises(InputError, match="ELASTICSEARCH_API_KEY") as caught:
             read(text)
         assert "geheim" not in str(caught.value)
 
 
 def test_the_address_of_vectors_may_name_a_model():
-    address, model = address_and_model("elasticsearch+dense+https://a:1,b/prefix/wiki@org/model")
-    assert (str(address), model) == ("elasticsearch+https://a:1,b:9200/prefix/wiki", "org/model")
-    assert dense_address(address) == "elasticsearch+dense+https://a:1,b:9200/prefix/wiki"
-    assert address_and_model("elasticsearch+dense://a/wiki")[1] is None
+    address = parse_address("elasticsearch+dense+https://a:1,b/prefix/wiki@org/model")
+    assert (address.dense, address.model, address.urls) == (
+        True,
+        "org/model",
+        ["https://a:1/prefix", "https://b:9200/prefix"],
+    )
+    assert str(address) == "elasticsearch+dense+https://a:1,b:9200/prefix/wiki"
+    assert parse_address("elasticsearch+dense://a/wiki").model is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ import pytest
 from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_address, load_index
+from keqa.retrievers.elasticsearch import client
+from keqa.retrievers.elasticsearch.client import index_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.storage.redaction import without_secrets
 
 pytestmark = pytest.mark.server
@@ -48,7 +51,7 @@ def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "elasticsearch", None)
     with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
         ElasticsearchRetriever.open("elasticsearch://here/wiki")
-    code = "import sys, keqa.retrievers.elasticsearch; sys.exit('elasticsearch' in sys.modules)"
+    code = "import sys, keqa.retrievers.elasticsearch.writing; sys.exit('elasticsearch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -61,48 +64,42 @@ def test_nobody_answers(environment):
         ElasticsearchRetriever.open(index_address(url, "wiki"))
 
 
+def test_refused_credentials(environment):
+    both = "ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD"
+    for given, message in (
+        ({}, f"asks for credentials: set ELASTICSEARCH_API_KEY, or {both}"),
+        ({"API_KEY": "geheimer"}, "does not accept the credentials in ELASTICSEARCH_API_KEY$"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheimer"}, f"does not accept the credentials in {both}$"),
+    ):
+        environment(**given)
+        with failing(401, refusal("security_exception", "unable to authenticate")) as server:
+            with pytest.raises(ConfigurationError, match=message) as caught:
+                opening(server)
+            assert "geheimer" not in str(caught.value)
+
+
+CONTROL, BYTES = "holds a line end or another control character", "holds bytes that are no UTF-8"
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, r"asks for credentials: set ELASTICSEARCH_API_KEY, or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD"),
-        ({"API_KEY": "geheimer"}, "does not accept the credentials in ELASTICSEARCH_API_KEY$"),
-        (
-            {"USERNAME": "elastic", "PASSWORD": "geheimer"},
-            "does not accept the credentials in ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD$",
-        ),
+        ({"API_KEY": "geheim\nX-Other: 1"}, f"API_KEY {CONTROL}"),
+        ({"API_KEY": "geheimü"}, "API_KEY holds a character that no API key has"),
+        ({"API_KEY": "id:geheim\udce4"}, f"API_KEY {BYTES}"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheim\udce4"}, f"PASSWORD {BYTES}"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheim\x07"}, f"PASSWORD {CONTROL}"),
+        *(({"FINGERPRINT": one}, "FINGERPRINT holds no SHA-256 fingerprint") for one in ("geheim" * 10, "0" * 40)),
+        ({"CA_CERTS": "geheim" * 1000}, "CA_CERTS names no file"),
+        *(({"TIMEOUT": one}, "TIMEOUT must be a number of sec.* 1 to 3600") for one in ("geheim", "0", "nan", "1e300")),
+        ({"API_KEY": "geheim", "USERNAME": "b", "PASSWORD": "geheim"}, "PASSWORD, not both"),
+        ({"USERNAME": "b"}, "USERNAME is set and ELASTICSEARCH_PASSWORD is not"),
+        ({"PASSWORD": "geheim"}, "PASSWORD is set and ELASTICSEARCH_USERNAME is not"),
     ],
 )
-def test_refused_credentials(environment, given, message):
+def test_what_cannot_be_sent_is_refused_before_anything_is_and_not_repeated(environment, given, message):
     environment(**given)
-    with failing(401, refusal("security_exception", "unable to authenticate")) as server:
-        with pytest.raises(ConfigurationError, match=message) as caught:
-            opening(server)
-        assert "geheimer" not in str(caught.value)
-
-
-UNUSABLE = {
-    "API_KEY": {
-        "geheim\nX-Other: 1": "holds a line end or another control character",
-        "geheimü": "holds a character that no API key has",
-        "id:geheim\udce4": "holds bytes that are no UTF-8",
-    },
-    "PASSWORD": {
-        "geheim\udce4": "holds bytes that are no UTF-8",
-        "geheim\x07": "holds a line end or another control character",
-    },
-    "FINGERPRINT": dict.fromkeys(("geheim" * 10, "0" * 40), "holds no SHA-256 fingerprint"),
-    "CA_CERTS": {"geheim" * 1000: "names no file"},
-    "TIMEOUT": dict.fromkeys(("geheim", "0", "nan", "1e300"), "must be a number of seconds from 1 to 3600"),
-}
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"), [(name, value) for name, values in UNUSABLE.items() for value in values]
-)
-def test_values_that_cannot_be_sent_are_refused_and_not_repeated(environment, variable, value):
-    message = f"ELASTICSEARCH_{variable} {UNUSABLE[variable][value]}"
-    environment(**({"USERNAME": "elastic"} if variable == "PASSWORD" else {}), **{variable: value})
-    with pytest.raises(ConfigurationError, match=message) as caught:
+    with pytest.raises(ConfigurationError, match=f"ELASTICSEARCH_{message}") as caught:
         ElasticsearchRetriever.open("elasticsearch+https://localhost:1/wiki")
     shown = "".join(traceback.format_exception(caught.value, chain=True)[-1:])
     assert "geheim" not in shown
@@ -119,20 +116,6 @@ def test_no_message_names_a_host_but_in_the_address(monkeypatch):
     with failing(500, refusal("boom", reason)) as server, pytest.raises(RetrievalError) as caught:
         opening(server)
     assert r"answered 500 ([<address>][indices:data/read/get] disconnected)" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"API_KEY": "a", "USERNAME": "b", "PASSWORD": "c"}, "not both"),
-        ({"USERNAME": "b"}, "ELASTICSEARCH_USERNAME is set and ELASTICSEARCH_PASSWORD is not"),
-        ({"PASSWORD": "b"}, "ELASTICSEARCH_PASSWORD is set and ELASTICSEARCH_USERNAME is not"),
-    ],
-)
-def test_contradictory_settings_are_refused_before_anything_is_sent(environment, given, message):
-    environment(**given)
-    with pytest.raises(ConfigurationError, match=message):
-        ElasticsearchRetriever.open("elasticsearch+https://localhost:1/wiki")
 
 
 OPENSEARCH = {"version": {"number": "2.11.0", "distribution": "opensearch"}}

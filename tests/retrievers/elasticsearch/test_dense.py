@@ -9,15 +9,10 @@ from servers.openai_server import OpenAIServer
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_dense, open_index
-from keqa.retrievers.elasticsearch import (
-    ElasticsearchDenseRetriever,
-    ElasticsearchRetriever,
-    dense_address,
-    load_index,
-    writing,
-)
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch import writing
 from keqa.retrievers.elasticsearch.mapping import score_of
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 
 MODEL = "some/model"
 MANY = [Passage(str(n), f"Title {n % 50}", f"word{n} and word{n % 7} of {n % 31}") for n in range(400)]
@@ -26,7 +21,7 @@ QUERIES = ["Title 17: word17 and word3", "word250 of 2", "word6", "word399 and",
 
 @pytest.fixture
 def dense(address):
-    return dense_address(parse_address(address))
+    return address.replace("elasticsearch", "elasticsearch+dense", 1)
 
 
 def rounded(hits):
@@ -48,8 +43,12 @@ def test_the_same_is_found_with_the_same_scores_as_by_the_dense_engine(library, 
     assert found.search_many(QUERIES, 10)[-1] == []
 
 
-def test_the_text_is_searched_as_without_vectors(library, address):
+def test_the_text_is_searched_as_without_vectors_and_an_index_without_any_says_so(library, address, dense):
     load_index(MANY, address)
+    with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
+        open_index(f"{dense}@{MODEL}")
+    with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
+        load_index(MANY[:5], address, query_prefix="query: ")
     plain = ElasticsearchRetriever.open(address)
     before, manifest = plain.search_many(QUERIES, 5), plain.manifest
     load_index(MANY, address, model=MODEL)
@@ -73,22 +72,14 @@ def test_what_a_stranger_wrote_into_the_manifest_is_refused(library, address, de
             open_index(f"{dense}@{MODEL}")
 
 
-def test_an_index_without_vectors_says_so_and_options_of_a_model_need_one(library, address, dense):
-    load_index(MANY[:5], address)
-    with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
-        open_index(f"{dense}@{MODEL}")
-    with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
-        load_index(MANY[:5], address, query_prefix="query: ")
-
-
 def test_a_killed_load_resumes_and_encodes_nothing_twice(library, other_process, address, dense, monkeypatch):
     code = f"""
 import sys
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import load_index, writing, generation
+from keqa.retrievers.elasticsearch import writing, generation
 writing.BATCH = generation.BATCH = 50
 many = [Passage(str(n), f"Title {{n % 50}}", f"word{{n}} and word{{n % 7}} of {{n % 31}}") for n in range(400)]
-load_index(many, sys.argv[1], model="{MODEL}")
+writing.load_index(many, sys.argv[1], model="{MODEL}")
 """
     # Two calls look at the model, and one each encodes a batch.
     assert other_process(code, 6, address).returncode == -signal.SIGKILL
@@ -132,11 +123,8 @@ def test_a_hosted_model(request, address, dense, monkeypatch):
 
 
 def test_a_passage_without_a_vector_is_not_published(library, address, monkeypatch):
-    def one_less(encoder, passages):
-        return [*encoded(encoder, passages)[:-1], {}]
-
     encoded = writing.encoded
-    monkeypatch.setattr(writing, "encoded", one_less)
+    monkeypatch.setattr(writing, "encoded", lambda *given: [*encoded(*given)[:-1], {}])
     with pytest.raises(RetrievalError, match="5 are in it and 4 vectors"):
         load_index(MANY[:5], address, model=MODEL)
 

@@ -8,8 +8,10 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage, build_index
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, generation, load_index, writing
+from keqa.retrievers.elasticsearch import generation, writing
 from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 
 MANY = 3000
 BUSY = {"type": "es_rejected_execution_exception", "reason": "rejected: queue is full"}
@@ -30,7 +32,8 @@ def run_killed(killed):
     """Loads in another process until it kills itself."""
     preamble = """
         from keqa.retrievers import intake
-        from keqa.retrievers.elasticsearch import generation, load_index, writing
+        from keqa.retrievers.elasticsearch import generation, writing
+        from keqa.retrievers.elasticsearch.writing import load_index
         intake.HEAD, writing.BATCH, generation.BATCH = 50, 100, 100
         """
     return lambda body: killed(preamble, body)

@@ -7,13 +7,9 @@ import pytest
 from servers import elasticsearch
 
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import (
-    ElasticsearchRetriever,
-    client,
-    index_address,
-    load_index,
-)
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.client import connect, index_address, parse_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 
 QUESTIONS = 2000
@@ -22,44 +18,18 @@ QUESTIONS = 2000
 pytestmark = [pytest.mark.timeout(3000), pytest.mark.server, pytest.mark.xdist_group("elasticsearch")]
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """How soon nodes answer is the machine's: nothing here may hang on it."""
-    monkeypatch.setenv("ELASTICSEARCH_TIMEOUT", "120")
-
-
 @pytest.fixture
-def settled():
-    """Waits until every copy of a cluster's indexes is where it stays."""
-    opened = []
-
-    def wait(address):
-        opened.append(client.connect(parse_address(address)))
-        asked = opened[-1].options(request_timeout=330).cluster.health
-        assert not asked(wait_for_status="green", wait_for_no_relocating_shards=True, timeout="300s")["timed_out"]
-        return opened[-1]
-
-    yield wait
-    for one in opened:
-        one.close()
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts nodes of a test's own, which it may kill."""
+def cluster(tmp_path, monkeypatch):
+    """Nodes of a test's own, which it may kill."""
     if reason := elasticsearch.why_missing():
         pytest.skip(reason)
     if os.environ.get("ES_URL"):
         pytest.skip("the nodes of a user's own cluster are not killed")
-    clusters = []
-
-    def start(nodes):
-        clusters.append(elasticsearch.Cluster(tmp_path / "cluster", nodes))
-        return clusters[0]
-
-    yield start
-    for cluster in clusters:
-        cluster.stop()
+    # How soon nodes answer is the machine's: nothing here may hang on it.
+    monkeypatch.setenv("ELASTICSEARCH_TIMEOUT", "120")
+    started = elasticsearch.Cluster(tmp_path / "cluster", 3)
+    yield started
+    started.stop()
 
 
 def made(count, seed):
@@ -68,24 +38,21 @@ def made(count, seed):
     return [" ".join(f"w{int(rng.paretovariate(0.6)) % 5000}" for _ in range(12)) for _ in range(count)]
 
 
-def node_of_primary(client, data):
-    (row,) = [row for row in client.cat.shards(index=data, format="json") if row["prirep"] == "p"]
-    return int(row["node"].removeprefix("node-")) - 1
-
-
-def test_no_question_is_lost_when_a_node_is(start, settled):
-    cluster = start(3)
+def test_no_question_is_lost_when_a_node_is(cluster):
     address = index_address(",".join(cluster.urls), "wiki")
     load_index([Passage(str(n), f"t{n}", text) for n, text in enumerate(made(3000, 0))], address)
-    cluster_client = settled(address)
     opened = ElasticsearchRetriever.open(address)
+    with connect(parse_address(address)) as client:
+        # Every copy is where it stays.
+        asked = client.options(request_timeout=330).cluster.health
+        assert not asked(wait_for_status="green", wait_for_no_relocating_shards=True, timeout="300s")["timed_out"]
+        rows = client.cat.shards(index=opened.manifest.data, format="json")
+    (victim,) = (int(row["node"].removeprefix("node-")) - 1 for row in rows if row["prirep"] == "p")
     (facts,) = facts_of(address)
     assert (facts["replicas"], facts["health"]) == (1, "green")
-    victim = node_of_primary(cluster_client, opened.manifest.data)
     questions = made(QUESTIONS, 1)
     expected = opened.search_many(questions, 5)
     assert sum(map(len, expected)) > 4 * QUESTIONS
-
     reached = threading.Semaphore(0)
 
     def ask(question):

@@ -4,9 +4,11 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
+from keqa.retrievers.elasticsearch import mapping, retriever
 from keqa.retrievers.elasticsearch.client import parse_address
 from keqa.retrievers.elasticsearch.mapping import key
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 
 
@@ -52,7 +54,7 @@ def changing(change):
 
 
 def test_more_than_elasticsearch_gives_is_refused(loaded, monkeypatch):
-    monkeypatch.setattr(retriever, "MOST_HITS", 3)
+    monkeypatch.setattr(mapping, "MOST_HITS", 3)
     with pytest.raises(InputError, match="finds 3 passages at most for a question, not 50"):
         loaded.search("zebra", k=50)
     assert ids(loaded.search("zebra", k=3)) == ["p4"]
@@ -74,17 +76,14 @@ def test_a_key_is_the_id_unless_it_is_too_long():
     assert key("é" * 257) != key("é" * 258)
 
 
-@pytest.mark.parametrize(
+def test_an_index_of_another_analyzer_is_refused(address, client, loaded):
+    said = json.loads(loaded.manifest.to_json())
     # Queries of the second would lose the function words within words.
-    "other",
-    [(3, "en", "english", 0.5), (1, "zh", "cjk", 0.5), (2, "fr", "french", 0.5), (2, "en", "cjk", 0.5)],
-)
-def test_an_index_of_another_analyzer_is_refused(address, client, loaded, other):
-    analyzer = dict(zip(("version", "language", "tokenizer", "title_weight"), other, strict=True))
-    meta = {"keqa": {**json.loads(loaded.manifest.to_json()), "analyzer": analyzer}}
-    client.indices.put_mapping(index=loaded.manifest.data, meta=meta)
-    with pytest.raises(RetrievalError, match=r"was built with .*does not know .*Load it again"):
-        ElasticsearchRetriever.open(address)
+    for version, language, tokenizer in ((3, "en", "english"), (1, "zh", "cjk"), (2, "fr", "french"), (2, "en", "cjk")):
+        analyzer = {"version": version, "language": language, "tokenizer": tokenizer, "title_weight": 0.5}
+        client.indices.put_mapping(index=loaded.manifest.data, meta={"keqa": {**said, "analyzer": analyzer}})
+        with pytest.raises(RetrievalError, match=r"was built with .*does not know .*Load it again"):
+            ElasticsearchRetriever.open(address)
 
 
 def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp_path, passages):
@@ -100,19 +99,17 @@ def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp
 
 
 def test_function_words_within_chinese_words_are_searched_for(address):
-    texts = [
+    texts = (
         "旅行的目的地是上海。",
         "人们了解海洋的历史。",
         "The 猫 of them all 喜欢吃鱼。",
         "Of the 狗 的 , all of them.",
-    ]
+    )
     given = [Passage(own, "猫" if own == "c" else "", text) for own, text in zip("abcd", texts, strict=True)]
     load_index(given, address, language="zh")
     queries = ["了解", "目的", "目的地", "了解目的地", "The 猫 的"]
-    found = [ids(hits) for hits in ElasticsearchRetriever.open(address).search_many(queries)]
-    assert found[:3] == [["b"], ["a"], ["a"]]
-    assert set(found[3]) == {"a", "b"}
-    assert found[4] == ["c"]
+    found = [sorted(ids(hits)) for hits in ElasticsearchRetriever.open(address).search_many(queries)]
+    assert found == [["b"], ["a"], ["a"], ["a", "b"], ["c"]]
 
 
 def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered, pauses):

@@ -1,6 +1,7 @@
 import csv
 import gzip
 import json
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import office_files as files
@@ -227,9 +228,20 @@ def test_a_folder_of_documents(tmp_path):
             read(tmp_path / name)
 
 
-def test_what_reports_progress_may_be_read_on_in_another_thread(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"title": "t", "text": "x"}\n' * 300)
-    corpus = read_corpus([tmp_path / "a.jsonl"], progress=lambda done, of: None)
+def test_bytes_are_counted_as_files_and_lines_are_read_in_another_thread_too(tmp_path):
+    folder, records = tmp_path / "documents", tmp_path / "records.jsonl.gz"
+    folder.mkdir()
+    (folder / "one.txt").write_text("The oak is old. " * 100)
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
+    drawn = random.Random(0)
+    texts = (f"{drawn.getrandbits(4000):x}" for _ in range(1000))
+    records.write_bytes(gzip.compress("".join(json.dumps({"text": text}) + "\n" for text in texts).encode()))
+    in_all, reported = 1600 + 20 + records.stat().st_size, []
+    corpus = read_corpus([folder, records], progress=lambda *now: reported.append(now))
     next(corpus)
     with ThreadPoolExecutor(1) as pool:
-        assert len(pool.submit(list, corpus).result()) == 299
+        assert len(pool.submit(list, corpus).result()) >= 1000
+    done = [done for done, _ in reported]
+    # The files, each when it is begun, then the records a hundred at a time.
+    assert (done[:3], done[-1], done) == ([0, 20, 1620], in_all, sorted(done))
+    assert (len(set(done)) > 8, {total for _, total in reported}) == (True, {in_all})
