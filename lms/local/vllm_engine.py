@@ -3,6 +3,7 @@
 import os
 import queue
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspy import lm15
@@ -29,7 +30,8 @@ class VLLMEngine(LocalEngine):
     """A model run by vLLM, which batches what waits and reads the beginnings that prompts share once."""
 
     def _load(self) -> None:
-        if is_adapter(self.path):
+        place = Path(self.path).expanduser()
+        if is_adapter(place):
             raise ConfigurationError(f"{self.path} is an adapter: name it as transformers/{self.path}")
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
@@ -43,10 +45,11 @@ class VLLMEngine(LocalEngine):
 
         try:
             # A processor computes in what is stored, as without vLLM, and compiles nothing.
-            whole = getattr(AutoConfig.from_pretrained(self.path), "dtype", None) is torch.float32
+            source = str(place) if place.exists() else self.path
+            whole = getattr(AutoConfig.from_pretrained(source), "dtype", None) is torch.float32
             slow = {"enforce_eager": True, "dtype": "float32" if whole else "auto"}
             own = slow if current_platform.is_cpu() else {}
-            model = LLM(self.path, disable_log_stats=True, use_tqdm_on_load=False, **own)
+            model = LLM(source, disable_log_stats=True, use_tqdm_on_load=False, **own)
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigurationError(f"vLLM cannot open {self.path}: {error}") from error
         self.texts = Texts(model.get_tokenizer())
@@ -61,13 +64,14 @@ class VLLMEngine(LocalEngine):
                     while (job := self._queue.get(block=not running)) is not None:
                         running[str(id(job))] = job
                         self._engine.add_request(str(id(job)), {"prompt_token_ids": list(job.tokens)}, _asked(job))
-                left = [number for number, job in running.items() if not job.wanted()]
-                self._engine.abort_request(left)
-                for output in self._engine.step() if {*running} - {*left} else ():
+                left = {number for number, job in running.items() if not job.wanted()}
+                self._engine.abort_request(list(left))
+                for output in self._engine.step() if running.keys() - left else ():
                     if output.finished:
-                        _ended(running.pop(output.request_id), output.outputs[0])
+                        _ended(running[output.request_id], output.outputs[0])
+                        left.add(output.request_id)
                 for number in left:
-                    running.pop(number, None)
+                    del running[number]
             except Exception as error:
                 self._engine.abort_request(list(running))
                 while running:

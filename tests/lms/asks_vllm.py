@@ -14,7 +14,7 @@ def main() -> None:
     lm = build_lm(f"vllm/{sys.argv[1]}", cache=False, max_tokens=64)
     program = ClosedBook(demonstrations=False)
     program.set_lm(lm)
-    found = {"answers": [outcome.answer for outcome in program.answer_many(json.load(sys.stdin))]}
+    found = {"answers": {outcome.item: outcome.answer for outcome in program.answer_many(json.load(sys.stdin))}}
 
     def drawn(seed: int) -> str:
         return str(lm("Hello.", temperature=1.0, seed=seed)[0])

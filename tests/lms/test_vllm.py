@@ -132,7 +132,7 @@ def test_its_engine_in_this_process_its_server_and_the_plain_model_answer_alike(
         # Models in this process stop there of themselves.
         stop = ["[[ ## completed ## ]]"]
         program.set_lm(build_lm(model, api_base=address, cache=False, max_tokens=64, stop=stop))
-        answers.append([outcome.answer for outcome in program.answer_many(questions)])
+        answers.append({outcome.item: outcome.answer for outcome in program.answer_many(questions)})
     ended = subprocess.run(
         [PYTHON, Path(__file__).with_name("asks_vllm.py"), str(MODEL)],
         input=json.dumps(questions),
@@ -146,7 +146,7 @@ def test_its_engine_in_this_process_its_server_and_the_plain_model_answer_alike(
     # What vLLM says of itself would stand between a command and what reads its output.
     found = json.loads(ended.stdout)
     assert found["answers"] == answers[0] == answers[1]
-    assert None not in found["answers"]
+    assert None not in found["answers"].values()
     assert found["drawn"] == found["again"]
     assert len({*found["drawn"]}) > 1
     assert found["after a cancelled one"] == found["drawn"][0]
