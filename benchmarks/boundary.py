@@ -24,6 +24,7 @@ import keqa
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import MethodResult
 from keqa.evaluation.questions import Questions, of_testbed
+from keqa.evaluation.reports import read_brief
 from keqa.optimize.boundary import check_model, collect
 from keqa.optimize.boundary.collect import write_private
 from keqa.programs.build import Parts
@@ -79,7 +80,8 @@ def main() -> None:
             splits[f"more-{seed}"] = (testbed.more_questions(given.questions, seed), place / f"fresh-{seed}")
         for split, (questions, runs) in splits.items():
             data = Questions("testbed", split, 0, questions, settings=of_testbed().settings)
-            results = [MethodResult.of(row, 0.0) for row in compare(specs, data, parts, folder=runs, cache=cache)]
+            asked_rows = compare(specs, data, parts, folder=runs, cache=cache)
+            results = [MethodResult(row.spec.label, read_brief(row.path).lines) for row in asked_rows]
             _show(split, {one.method: one for one in results}, questions)
 
 
@@ -90,8 +92,8 @@ def _show(split: str, results: dict[str, MethodResult], questions: list[TestbedQ
     for label, row in results.items():
         lead = None if row is compiled else interval(row.f1_less(compiled), "+.3f")
         figures = {"program": label, "F1": interval(row.f1), "EM": interval(row.em), "lead of compiled in F1": lead}
-        figures |= {"retrievals": row.retrievals, "LM calls": row.calls}
-        right = fmean(row.em_scores[place] for place in stale) if stale else None
+        figures |= {"retrievals": row.mean("retrievals"), "LM calls": row.mean("requests")}
+        right = fmean(row.scores("em")[place] for place in stale) if stale else None
         rows.append(figures | {f"of {len(stale)} stale right": right})
     show(rows, f"{len(questions)} questions, {split}", digits=2)
 

@@ -20,7 +20,7 @@ from common import show
 from scipy.stats import binom
 
 from keqa.evaluation.risk import outcomes_of
-from keqa.metrics.abstention import Selective
+from keqa.metrics.abstention import Declining
 from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, calibrate
 
 _REFUTED = 0.05
@@ -31,7 +31,7 @@ class Division(NamedTuple):
 
     refused: bool
     expected: float
-    seen: Selective
+    seen: Declining
 
 
 def divided(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float, seed: int) -> Division:
@@ -40,10 +40,10 @@ def divided(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float, se
     try:
         held = calibrate(calibration, risk, delta, seed)
     except UnheldRiskError:
-        return Division(True, 0.0, Selective.of([None] * len(others)))
+        return Division(True, 0.0, Declining(len(others)))
     gate = held.abstention
-    given = [one.right if gate.confidence.of(one.record) >= gate.threshold else None for one in others]
-    return Division(False, held.controlled.coverage, Selective.of(given))
+    given = [one.right for one in others if gate.confidence.of(one.record) >= gate.threshold]
+    return Division(False, held.controlled.coverage, Declining(len(others), len(given), sum(given)))
 
 
 def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, float | None]:
@@ -71,7 +71,7 @@ def main() -> None:
     rows = []
     for run in given.runs:
         outcomes = outcomes_of(run)
-        everything = Selective.of([one.right for one in outcomes])
+        everything = Declining(len(outcomes), len(outcomes), sum(one.right for one in outcomes))
         divisions = [divided(outcomes, given.risk, given.delta, seed) for seed in range(given.splits)]
         whole = {"questions": len(outcomes), "risk of answering all": everything.risk}
         whole["credit of answering all"] = everything.credit(1 - given.risk)

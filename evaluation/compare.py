@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
@@ -26,8 +26,7 @@ _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One method of a comparison, asked: its run file, and the sums over its lines."""
 
     spec: Spec
@@ -55,10 +54,8 @@ def compare(
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
-    The gates among them share their draws. The gate that needs token probabilities comes before the other gates, which
-    draw without them where the language model gives none; `left_out` is called with a method that cannot be asked for
-    that reason, whose error ends the comparison where it is None. With `retry_failed` draws that failed are made again,
-    too; what `before_first` raises ends the comparison, and a run file that holds no question is taken away.
+    The gates among them share their draws. `left_out` is called with a method that cannot be asked, for the language
+    model gives no token probabilities; its error ends the comparison where it is None.
     """
     places = {spec.label: run_path(folder, spec.label) for spec in specs}
     if len(places) < len(specs):
@@ -75,27 +72,25 @@ def compare(
         configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
         if spec.method.needs_golds:
             configuration["golds"] = _GOLDS
+        about = {name: getattr(questions, name) for name in ("dataset", "split", "seed", "left_out")}
         tally = evaluate(
             programs[spec.label],
             questions.examples,
             out=path,
             method=spec.method.name,
             label=spec.label,
-            dataset=questions.dataset,
-            split=questions.split,
-            seed=questions.seed,
             configuration=configuration,
             compiled=served_by(spec.method, parts.program),
-            left_out=questions.left_out,
             cache=cache,
             progress=lambda tally: progress(spec.label, tally),
+            **about,
             **asking,
         )
         return Row(spec, path, tally)
 
     for spec in ordered:
         try:
-            row = run(spec)
+            yield run(spec)
         except ConfigurationError as error:
             forget_unasked(places[spec.label])
             if left_out is None or not tells_no_probabilities(error):
@@ -104,8 +99,6 @@ def compare(
             if _is_gate(spec):
                 parts = replace(parts, draws=drawn or SharedDraws(store=cache.draws()))
                 programs |= {other.label: make(other, parts) for other in ordered if _is_gate(other, other=True)}
-        else:
-            yield row
 
 
 def _refuse_overlaps(programs: Mapping[str, Program], questions: Questions) -> None:

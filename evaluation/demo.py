@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from keqa.errors import InputError
-from keqa.evaluation.compare import Row, compare
+from keqa.evaluation.compare import compare
 from keqa.evaluation.questions import Questions, of_testbed
-from keqa.evaluation.run_file import iter_lines
+from keqa.evaluation.reports.questions import QuestionRow, measure, read_brief
 from keqa.lms import Roles, build_roles
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.build import Parts
@@ -34,63 +35,41 @@ AS_IT_COMES = {
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one method scored and spent."""
+    """What became of the questions of one method, and how long it took."""
 
     method: str
-    f1_scores: tuple[float, ...]
-    em_scores: tuple[float, ...]
-    retrievals: float
-    calls: float
-    seconds: float
-    failed: int
-    touched: tuple[bool, ...] = ()
+    lines: list[QuestionRow]
+    seconds: float = 0.0
 
-    @classmethod
-    def of(cls, row: Row, seconds: float) -> MethodResult:
-        """What a run says that took so long."""
-        lines = [(line.scores["f1"], line.scores["em"], line.touched) for line in iter_lines(row.path)]
-        f1_scores, em_scores, touched = zip(*lines, strict=True)
-        tally = row.tally
-        retrievals, calls = tally.a_question(tally.cost.retrievals), tally.a_question(tally.cost.lm_requests)
-        return cls(row.spec.label, f1_scores, em_scores, retrievals, calls, seconds, tally.failed, touched)
+    def scores(self, name: str) -> list[float]:
+        """A score of each question."""
+        return [line.number(name) or 0.0 for line in self.lines]
 
     @property
     def f1(self) -> Interval:
         """Mean F1 with its bootstrap interval."""
-        return bootstrap_mean(self.f1_scores)
+        return bootstrap_mean(self.scores("f1"))
 
     @property
     def em(self) -> Interval:
         """Mean exact match with its bootstrap interval."""
-        return bootstrap_mean(self.em_scores)
+        return bootstrap_mean(self.scores("em"))
+
+    def mean(self, name: str) -> float:
+        """A measure of `keqa.evaluation.reports.questions` over all questions."""
+        return measure(name, self.lines) or 0.0
 
     @property
-    def untouched(self) -> int:
-        """How many questions no failure touched."""
-        return len(self.f1_scores) - sum(self.touched)
-
-    @property
-    def untouched_f1(self) -> float | None:
-        """Mean F1 over these; None where there are none."""
-        return self._untouched_mean(self.f1_scores)
-
-    @property
-    def untouched_em(self) -> float | None:
-        """Mean exact match over these; None where there are none."""
-        return self._untouched_mean(self.em_scores)
-
-    def _untouched_mean(self, scores: tuple[float, ...]) -> float | None:
-        touched = self.touched or (False,) * len(scores)
-        kept = [score for score, out in zip(scores, touched, strict=True) if not out]
-        return sum(kept) / len(kept) if kept else None
+    def untouched(self) -> list[QuestionRow]:
+        """The questions that no failure touched."""
+        return [line for line in self.lines if not line.touched]
 
     def f1_less(self, other: MethodResult) -> Interval:
         """How much lower this F1 is than another method's on the same questions, with its paired interval."""
-        return paired_bootstrap(other.f1_scores, self.f1_scores)
+        return paired_bootstrap(other.scores("f1"), self.scores("f1"))
 
 
-@dataclass(frozen=True)
-class DemoResult:
+class DemoResult(NamedTuple):
     """The table of the demo."""
 
     questions: int
@@ -111,10 +90,7 @@ def ask_all(
     only: Collection[str] = (*AS_IT_COMES, COMPILED),
     progress: Callable[[str], None] = lambda method: None,
 ) -> Iterator[MethodResult]:
-    """Ask every question of some methods of the demo, by the names of their rows; KEQA compiled comes last.
-
-    No call is kept, so that the seconds of a second run are as true as those of the first.
-    """
+    """Ask every question of some methods of the demo, by the names of their rows; KEQA compiled comes last."""
     plain = [Spec(METHODS[name], {}, label) for label, name in AS_IT_COMES.items() if label in only]
     compiled = [Spec(METHODS["keqa"], {}, COMPILED)] if COMPILED in only else []
     started = 0.0
@@ -136,7 +112,7 @@ def ask_all(
                 stop_after_outages=0,
                 before_first=begin,
             ):
-                yield MethodResult.of(row, time.monotonic() - started)
+                yield MethodResult(row.spec.label, read_brief(row.path).lines, time.monotonic() - started)
 
 
 def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> DemoResult:

@@ -49,13 +49,12 @@ def from_contexts(example: Example) -> Parts:
 def from_index(retriever: Retriever, k: int) -> Source:
     """What an index finds for a question, best first."""
 
-    def made(example: Example) -> Parts:
-        found = retriever.search(example.question, k)
-        if not found:
-            raise InputError("nothing was found for it")
-        return tuple((hit.passage.title, hit.passage.text) for hit in found)
+    def found(example: Example) -> Parts:
+        if hits := retriever.search(example.question, k):
+            return tuple((hit.passage.title, hit.passage.text) for hit in hits)
+        raise InputError("nothing was found for it")
 
-    return made
+    return found
 
 
 def make_documents(
@@ -67,11 +66,7 @@ def make_documents(
     in_flight: int = 8,
     progress: Callable[[Made], None] = lambda made: None,
 ) -> Made:
-    """Write a document for each question that has none in the file yet; the file holds documents of one origin.
-
-    A line is on the disk when its document is there, and a last line that a kill cut off is written again. Questions
-    without a document are counted and left to the next time. Progress is told after each question.
-    """
+    """Write a document for each question that has none in the file yet; the file holds documents of one origin."""
     asked: dict[str, Example] = {}
     for number, item in enumerate(examples, start=1):
         example = as_example(item)

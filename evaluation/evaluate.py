@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -15,7 +17,7 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from keqa.data.example import Example, as_example
 from keqa.data.question import refuse_table
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError, TooManyFailuresError
-from keqa.evaluation.gold_quizzes import golds_within, oracle_log, with_golds
+from keqa.evaluation.gold_quizzes import golds_within, oracle_log
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
@@ -125,31 +127,52 @@ def evaluate(
     program = program_within(program, "keqa.evaluate")
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
+    if stop_after_outages < 0:
+        raise InputError(f"stop_after_outages must be at least 0, not {stop_after_outages}")
     label = label or Path(out).stem
     items = _items(examples)
     asked = _contents(items)
     known = learned_from(program, (example for example, _ in _questions(items)))
     if not allow_overlap:
         refuse_overlap(known, len(asked), label)
-    about = {"method": method or program.method, "dataset": dataset, "split": split, "seed": seed}
-    about |= {"label": label, "command": command, "compiled": compiled, "left_out": dict(left_out or {})}
-    header = _header(program, configuration or {}, ids=list(asked), learned_from=known, **about)
+    # Of what a run file may not mix.
+    mixed: dict[str, Any] = {"method": method or program.method, "dataset": dataset, "split": split, "seed": seed}
+    configured = {**describe(program), **(configuration or {})}
+    header = RunHeader(
+        **mixed,
+        label=label,
+        ids=list(asked),
+        configuration=RunSettings.model_validate(configured),
+        fingerprint=digest([*mixed.values(), configured]),
+        command=command,
+        compiled=compiled,
+        demonstrations=demonstrations_of(program),
+        left_out=dict(left_out or {}),
+        learned_from=known,
+        learned_unknown=not program.learned.complete,
+    )
     tally = Tally(len(asked), learned_from=len(known), learned_unknown=header.learned_unknown)
     with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
         del asked
-        outages = _Outages(stop_after_outages, tally)
-        waiting = outages.until(_waiting(items, file, before_first))
+        outages = _Outages(stop_after_outages)
+        left = (question for question in _questions(items) if question[0].id not in file)
+        waiting = takewhile(lambda _: not outages.reason, _announced(left, before_first))
         # DSPy's trace and history would hold the last ten thousand calls.
         forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
         with dspys_own() if cache is None else cache.installed(), forgetful:
-            for line in in_parallel(partial(_answer, program, file), waiting, in_flight):
-                file.add(with_golds(line, dataset))
+            for line in in_parallel(partial(_answer, program, file, dataset), waiting, in_flight):
+                file.add(line)
                 outages.count(line.error)
                 tally.add(line)
                 tally.asked += 1
                 progress(tally)
                 del GLOBAL_HISTORY[:-_HISTORY]
-        outages.refuse()
+    if outages.reason and tally.done < tally.questions:
+        raise TooManyFailuresError(
+            f"stopped, for {outages.most} questions in succession failed for a reason that may pass ({outages.reason}"
+            f"). {tally.done} of {tally.questions} questions were asked, and what was answered is kept: once the cause "
+            "is gone, run the same command with --retry-failed"
+        )
     return tally
 
 
@@ -175,64 +198,32 @@ def demonstrations_of(program: Program) -> dict[str, int]:
     return found
 
 
-def _header(program: Program, configuration: Mapping[str, Any], **about: Any) -> RunHeader:
-    configured = {**describe(program), **configuration}
-    mixed = [about[name] for name in ("method", "dataset", "split", "seed")]
-    return RunHeader(
-        configuration=RunSettings.model_validate(configured),
-        # Of everything that a run file may not mix.
-        fingerprint=digest([*mixed, configured]),
-        demonstrations=demonstrations_of(program),
-        learned_unknown=not program.learned.complete,
-        **about,
-    )
-
-
-def _waiting(items: Iterable[Any], file: RunFile, before_first: Callable[[], None]) -> Iterator[tuple[Example, str]]:
-    """What is left to ask."""
-    left = ((example, kind) for example, kind in _questions(items) if example.id not in file)
-    for place, question in enumerate(left):
+def _announced(questions: Iterable[_Asked], before_first: Callable[[], None]) -> Iterator[_Asked]:
+    for place, question in enumerate(questions):
         if place == 0:
             before_first()
         yield question
 
 
-def _answer(program: Program, file: RunFile, question: tuple[Example, str]) -> RunLine:
+def _answer(program: Program, file: RunFile, dataset: str, question: tuple[Example, str]) -> RunLine:
     with bypass_cache() if file.again(question[0].id) else nullcontext():
-        return ask(program, *question)
+        return ask(program, *question, dataset=dataset)
 
 
+@dataclass
 class _Outages:
-    """Ends a run by so many questions in succession that fail for a reason that may pass; by none where that is 0."""
+    """Counts questions in succession that fail for a reason that may pass; `most` of them end a run, 0 none."""
 
-    def __init__(self, most: int, tally: Tally) -> None:
-        if most < 0:
-            raise InputError(f"stop_after_outages must be at least 0, not {most}")
-        self._most, self._tally = most, tally
-        self._in_succession, self._reason = 0, ""
-
-    def until(self, questions: Iterable[_Asked]) -> Iterator[_Asked]:
-        """The questions, until too many failed."""
-        for question in questions:
-            if self._reason:
-                return
-            yield question
+    most: int
+    in_succession: int = 0
+    reason: str = ""
 
     def count(self, error: Failure | None) -> None:
         """Count a question that has ended."""
         passing = error is not None and is_transient(error.cause)
-        self._in_succession = self._in_succession + 1 if passing else 0
-        if error is not None and 0 < self._most <= self._in_succession:
-            self._reason = f"{error.cause}: {error.message}"
-
-    def refuse(self) -> None:
-        """End the run where too many failed and questions are left."""
-        if self._reason and self._tally.done < self._tally.questions:
-            raise TooManyFailuresError(
-                f"stopped, for {self._most} questions in succession failed for a reason that may pass ({self._reason}"
-                f"). {self._tally.done} of {self._tally.questions} questions were asked, and what was answered is "
-                "kept: once the cause is gone, run the same command with --retry-failed"
-            )
+        self.in_succession = self.in_succession + 1 if passing else 0
+        if error is not None and 0 < self.most <= self.in_succession:
+            self.reason = f"{error.cause}: {error.message}"
 
 
 def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
@@ -271,7 +262,7 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def ask(program: Program, example: Example, kind: str = "") -> RunLine:
+def ask(program: Program, example: Example, kind: str = "", *, dataset: str = "") -> RunLine:
     """Ask a method a question and score it; a question that failed has its line as well."""
     with oracle_log(example) as log:
         outcome = ask_program(program, 0, example)
@@ -292,7 +283,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         seconds=outcome.seconds if record is None else record.cost.seconds,
         choices=list(example.choices),
         golds=log.answers,
-        quiz_golds=golds_within(example, record),
+        quiz_golds=golds_within(example, record, log.answers, dataset),
     )
 
 
@@ -303,26 +294,20 @@ def scores_of(answer: str | None, example: Example, *, declined: bool = False) -
     rule where the example says so. To decline is right exactly where the question is unanswerable, as in SQuAD 2.0,
     whatever words the answer shares with a gold one.
     """
-    answer_type = example.scored_as or example.answer_type
+    answer_type, golds = example.scored_as or example.answer_type, example.answers
+    scores: dict[str, float]
     if example.unanswerable or declined:
-        judged = answer_type not in ("short", "hotpotqa")
-        names = ("em", "f1", "contains", *(["accuracy"] if judged else []))
-        return dict.fromkeys(names, float(declined and example.unanswerable))
-    if example.scored_as == "hotpotqa":
-        kind = "yes/no" if hotpotqa.is_verdict(example.answers) else "short"
-        return {
-            "em": hotpotqa.exact_match(answer, example.answers),
-            "f1": hotpotqa.f1(answer, example.answers),
-            "contains": float(contains_answer(answer, example.answers, kind)),
-        }
-    asked = (example.answers, answer_type, example.choices)
-    scores = {
-        "em": float(exact_match(answer, *asked)),
-        "f1": f1(answer, *asked),
-        "contains": float(contains_answer(answer, *asked)),
-    }
-    # ACC of the KEQA paper's Table 1.
-    return scores if answer_type == "short" else {**scores, "accuracy": scores["em"]}
+        scores = dict.fromkeys(("em", "f1", "contains"), declined and example.unanswerable)
+    elif answer_type == "hotpotqa":
+        scores = {"em": hotpotqa.exact_match(answer, golds), "f1": hotpotqa.f1(answer, golds)}
+        scores["contains"] = contains_answer(answer, golds, "yes/no" if hotpotqa.is_verdict(golds) else "short")
+    else:
+        measures = {"em": exact_match, "f1": f1, "contains": contains_answer}
+        scores = {name: score(answer, golds, answer_type, example.choices) for name, score in measures.items()}
+    if answer_type not in ("short", "hotpotqa"):
+        # ACC of the KEQA paper's Table 1.
+        scores["accuracy"] = scores["em"]
+    return {name: float(score) for name, score in scores.items()}
 
 
 def _declines(record: QuestionRecord | None, example: Example) -> bool:

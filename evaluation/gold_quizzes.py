@@ -1,8 +1,6 @@
 """Gold answers of quizzes for the oracle gate and for reports, however a program words its quizzes.
 
-A line of a run file holds those of its examined quizzes, so that reports need nothing but run files. Of most data a
-quiz is compared with the gold quizzes of its own question. The testbed knows the answer of each of its quizzes,
-whichever question it came up in, and has none of a quiz in other words.
+A line of a run file holds those of its examined quizzes, so that reports need nothing but run files.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from typing import Any
 
 from keqa.data.example import Example, as_example
 from keqa.data.question import numbered_quizzes, quiz_key, resolved_text
-from keqa.evaluation.records import RunLine
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
 
@@ -63,21 +60,19 @@ def _gold_facts(example: Any) -> Iterator[tuple[str, int, str]]:
             yield quiz_key(text), quiz.index, answers[quiz.index]
 
 
-def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, list[str]] | None:
-    """The gold answers of a question's examined quizzes by resolved text, as its own gold quizzes have them."""
-    if not gold_quizzes(example):
-        return None
-    found = ((text, gold_answers(text, example)) for text in _examined(record))
-    return {text: list(golds) for text, golds in found if golds and any(golds)} or None
+def golds_within(
+    example: Example, record: QuestionRecord | None, known: Mapping[str, list[str]] | None = None, dataset: str = ""
+) -> dict[str, list[str]] | None:
+    """The gold answers of a question's examined quizzes by resolved text.
 
-
-def with_golds(line: RunLine, dataset: str) -> RunLine:
-    """A line with all gold answers of its quizzes that reports read: beside its own those of the oracle or testbed."""
+    On the testbed they are its facts; else those that its own gold quizzes have, and beside them what the oracle knew.
+    """
     if dataset == _TESTBED:
-        golds = {text: [gold for gold in _testbed()[1](text) if gold] for text in _examined(line.record)}
+        found = {text: [gold for gold in _testbed()[1](text) if gold] for text in _examined(record)}
     else:
-        golds = {**(line.golds or {}), **(line.quiz_golds or {})}
-    return line.model_copy(update={"quiz_golds": {text: found for text, found in golds.items() if found} or None})
+        asked = ((text, gold_answers(text, example)) for text in _examined(record) if gold_quizzes(example))
+        found = {**(known or {}), **{text: list(golds) for text, golds in asked if golds and any(golds)}}
+    return {text: golds for text, golds in found.items() if golds} or None
 
 
 def _examined(record: QuestionRecord | None) -> Iterator[str]:

@@ -23,20 +23,13 @@ if TYPE_CHECKING:
 
 _LINES = (".jsonl", ".ndjson")
 
-_CHINESE: Mapping[str, Mapping[str, Any]] = {
-    # Its other language must be another one than that of the questions.
-    "rowen": {"language": "English"},
-}
-_ONE_HOP: Mapping[str, Mapping[str, Any]] = {
-    # There is nothing to reason about, and their papers do not.
-    name: {"reason": False}
-    for name in ("rowen", "self-rag", "slimplm")
-}
-
-_TESTBED: Mapping[str, Mapping[str, Any]] = {
-    # So many the language model that ships was trained to read at once; IRCoT's own limit is 15.
-    "ircot": {"max_passages": 8},
-}
+_Settings = Mapping[str, Mapping[str, Any]]
+# Rowen's other language must be another one than that of the questions.
+_CHINESE: _Settings = {"rowen": {"language": "English"}}
+# There is nothing to reason about, and the papers of these do not.
+_ONE_HOP: _Settings = {name: {"reason": False} for name in ("rowen", "self-rag", "slimplm")}
+# So many passages the language model that ships was trained to read at once; IRCoT's own limit is 15.
+_TESTBED: _Settings = {"ircot": {"max_passages": 8}}
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Questions:
     seed: int
     examples: Iterable[Any]
     problems: list[str] = field(default_factory=list)
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: _Settings = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -76,8 +69,7 @@ def of_name(
     """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
     The name is a benchmark of `keqa.data.load`, also as ``NAME:PATH``, whose files are in the folder or else from the
-    hub, or a .jsonl or .csv file. The user's own JSON lines are read each time they are iterated over, and not kept; of
-    other data the sample is.
+    hub, or a .jsonl or .csv file, of which JSON lines are read each time they are iterated over.
     """
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()

@@ -1,13 +1,7 @@
 """Run files: what one method answered on one data set, a line a question.
 
-::
-
-    runs/keqa.jsonl
-      {"header": {"format": 3, "method": "keqa", "label": "keqa", "dataset": "testbed", "ids": [...], ...}}
-      {"id": "test-0", "question": "...", "answer": "...", "scores": {...}, "record": {...}, "error": null, ...}
-
 Everything that compares methods reads these files alone, with `keqa.evaluation.run_file`. A file is only appended to:
-of two headers, and of two lines of one question, the later one stands.
+of two headers, and of two lines of one question, the later one stands. docs/run-files.md shows one.
 """
 
 from __future__ import annotations
@@ -210,10 +204,7 @@ Line = TypeVar("Line", bound=Any)
 
 @dataclass(frozen=True)
 class Run(Generic[Line]):
-    """A run file in memory: what was run, and the questions that were asked, in the order of the header's ids.
-
-    The lines are `RunLine`, or `keqa.evaluation.reports.questions.QuestionRow`, which are these in brief.
-    """
+    """A run file in memory: what was run, and the questions that were asked, in the order of the header's ids."""
 
     header: RunHeader
     lines: list[Line]

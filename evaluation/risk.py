@@ -14,7 +14,7 @@ from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
-# They say how a run was asked for, or what became of its answers, and not what the answers depend on.
+# They are not what the answers depend on.
 _BESIDE = ("arguments.", "golds", "abstention")
 _NAMED = 3
 

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 
@@ -51,10 +51,7 @@ def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
 
 
 def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
-    """The header, by id the number and place of each question's line in the header's order, and the end of the last.
-
-    A last line without an end was cut off by a kill, and is left out.
-    """
+    """The header, by id the number and place of each question's line in the header's order, and the end of the last."""
     header, places, end = None, {}, 0
     with _told(path, "read"), path.open("rb") as stream:
         for number, data in enumerate(stream, start=1):
@@ -62,10 +59,10 @@ def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
                 break
             if header is None or _HEADER.match(data):
                 header = _header(path, number, data)
-            elif (found := _ID.match(data)) is None:
-                raise _damaged(path, number, "it does not begin with its id")
-            else:
+            elif found := _ID.match(data):
                 places[json.loads(found[1])] = number, range(end, end + len(data))
+            else:
+                raise _damaged(path, number, "it does not begin with its id")
             end += len(data)
     if header is None:
         raise InputError(f"{path} is no run file: its first line holds no header")
@@ -130,12 +127,11 @@ class RunFile(Closing):
         """Begin a file, or resume one."""
         with _told(path, "written"):
             private_folder(path.parent)
-            file = cls(path, header, _held(path))
-            try:
+            with ExitStack() as failed:
+                file = cls(path, header, _held(path))
+                failed.callback(file.close)
                 file._resume(asked, retry_failed, found)
-            except BaseException:
-                file.close()
-                raise
+                failed.pop_all()
         return file
 
     def _resume(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:

@@ -1,15 +1,10 @@
-"""Where a run stands: counts and means, kept up as lines come, so that no line has to be.
-
-And which of its questions its program learned from: it is not measured by them unless that is asked for, and then it is
-marked.
-"""
+"""Where a run stands: counts and means, kept up as lines come, so that no line has to be."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from keqa.data.example import Example
 from keqa.errors import InputError
@@ -22,17 +17,6 @@ MARK = "*"
 """What stands after the name of a row some of whose questions were learned from."""
 
 _NAMED = 3
-
-
-def count_declined(found: Declining, line: Any) -> None:
-    """Count what a line, in full or in brief, says of answering and declining."""
-    found.add(
-        answered=line.answered,
-        right=line.right,
-        declined=line.declined,
-        found=line.unanswered,
-        unanswerable=not line.answers,
-    )
 
 
 @dataclass
@@ -64,7 +48,7 @@ class Tally:
         if passing := set(line.impairments):
             self.impaired += 1
             self.impairments.update(passing)
-        count_declined(self.declining, line)
+        self.declining.add(line)
         for name, score in line.scores.items():
             self.scored[name] += 1
             self._sums[name] += score

@@ -2,46 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Selective:
-    """How a method fares that may abstain: of the questions, how many were answered, and of those how many rightly."""
-
-    questions: int
-    answered: int
-    right: int
-
-    @classmethod
-    def of(cls, right: Sequence[bool | None]) -> Selective:
-        """Count answers that are right, or wrong; None where the method abstained."""
-        if not right:
-            raise ValueError("abstention is of at least one question")
-        given = [one for one in right if one is not None]
-        return cls(len(right), len(given), sum(given))
-
-    @property
-    def coverage(self) -> float:
-        """The share of the questions that were answered."""
-        return self.answered / self.questions
-
-    @property
-    def risk(self) -> float | None:
-        """The share of the answers that are wrong; None where nothing was answered."""
-        return 1 - self.right / self.answered if self.answered else None
-
-    def credit(self, target: float) -> float:
-        """The mean of 1 for a right answer, 0 for none, and -t / (1 - t) for a wrong one (Kalai et al., 2025).
-
-        By it an answer is worth giving exactly where its chance to be right exceeds the target t, which is from 0, by
-        which silence is never worth more than a guess, to below 1.
-        """
-        if not 0 <= target < 1:
-            raise ValueError(f"the target must be from 0 to below 1, not {target}")
-        wrong = self.answered - self.right
-        return (self.right - wrong * target / (1 - target)) / self.questions
+from typing import Any, NamedTuple
 
 
 @dataclass(slots=True)
@@ -60,15 +23,23 @@ class Declining:
     unanswerable: int = 0
     rightly: int = 0
 
-    def add(self, *, answered: bool, right: bool, declined: bool, found: bool, unanswerable: bool) -> None:
-        """Count a question."""
+    @classmethod
+    def of(cls, lines: Iterable[Any]) -> Declining:
+        """Count lines of a run file, in full or in brief."""
+        found = cls()
+        for line in lines:
+            found.add(line)
+        return found
+
+    def add(self, line: Any) -> None:
+        """Count one more line."""
         self.questions += 1
-        self.answered += answered
-        self.right += answered and right
-        self.declined += declined
-        self.found += found
-        self.unanswerable += unanswerable
-        self.rightly += declined and unanswerable
+        self.answered += line.answered
+        self.right += line.answered and line.right
+        self.declined += line.declined
+        self.found += line.unanswered
+        self.unanswerable += not line.answers
+        self.rightly += line.declined and not line.answers
 
     @property
     def shown(self) -> bool:
@@ -86,6 +57,11 @@ class Declining:
         return _share(self.right, self.answered)
 
     @property
+    def risk(self) -> float | None:
+        """The share of the answers that are wrong."""
+        return 1 - self.right / self.answered if self.answered else None
+
+    @property
     def right_to_decline(self) -> float | None:
         """The share of the declined questions that have no answer."""
         return _share(self.rightly, self.declined)
@@ -95,9 +71,17 @@ class Declining:
         """The share of the questions without an answer that were declined (UAEval4RAG, Peng et al., 2024)."""
         return _share(self.rightly, self.unanswerable)
 
+    def credit(self, target: float) -> float:
+        """The mean of 1 for a right answer, 0 for none, and -t / (1 - t) for a wrong one (Kalai et al., 2025).
 
-@dataclass(frozen=True, slots=True)
-class SearchRates:
+        By it an answer is worth giving exactly where its chance to be right exceeds the target t, which is from 0, by
+        which silence is never worth more than a guess, to below 1.
+        """
+        wrong = self.answered - self.right
+        return (self.right - wrong * target / (1 - target)) / self.questions
+
+
+class SearchRates(NamedTuple):
     """Over-search of quizzes that memory answers rightly, under-search of others; None where there are none."""
 
     known: int

@@ -1,7 +1,4 @@
-"""Whether an answer is right, where equality of short strings is not the question.
-
-For the arguments and errors that all have in common see `keqa.metrics.answers`.
-"""
+"""Whether an answer is right, where equality of short strings is not the question."""
 
 from __future__ import annotations
 

@@ -1,17 +1,8 @@
 """What a score says of the answers that it is given to: whether it ranks them, means what it says, and holds a risk.
 
-* Ranking: AUROC, risk against coverage (El-Yaniv and Wiener, 2010) and the prediction rejection ratio. Questions of
-  equal score are taken as in random order, in expectation: the result does not depend on how they happen to be listed,
-  and a score that says nothing is exactly as good as chance.
-* Calibration: of the answers given with a confidence of 80 %, four in five should be right.
-* Risk: Learn-then-Test (Angelopoulos et al., 2021), which holds for any distribution and any number of questions. Each
-  threshold is a hypothesis, "of the answers whose confidence reaches it more than the risk are wrong", which a binomial
-  test on calibration questions rejects or does not. The thresholds are tested in an order that was fixed before, from
-  the first on, and the last one that is rejected is taken: so that the chance to take one that does not hold is at most
-  delta, however many are tested.
-
 Scores and confidences are of answers, higher for the more certain; `quality` is how good each of these is, from 0 to 1,
-in the same order, such as EM or F1. What is out of range, or differs in number, is a ValueError.
+in the same order, such as EM or F1. What is out of range is a ValueError. Questions of equal score are ranked as in
+random order, in expectation, so that a score that says nothing is exactly as good as chance.
 """
 
 from __future__ import annotations
@@ -31,9 +22,7 @@ def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> flo
     from scipy.stats import mannwhitneyu
 
     if not known_scores or not unknown_scores:
-        raise ValueError(
-            f"AUROC needs items of both kinds, not {len(known_scores)} known and {len(unknown_scores)} unknown"
-        )
+        raise ValueError("AUROC needs items of both kinds")
     # Of the test only the statistic is wanted; how its p-value is found matters for time alone.
     pairs = float(mannwhitneyu(known_scores, unknown_scores, method="asymptotic").statistic)
     if math.isnan(pairs):
@@ -50,12 +39,8 @@ class RiskCoverage(NamedTuple):
 
 def risk_coverage(scores: Sequence[float], quality: Sequence[float]) -> RiskCoverage:
     """Risk, the mean of 1 - quality, against coverage."""
-    if len(scores) != len(quality):
-        raise ValueError(f"scores and quality must be of one length, not {len(scores)} and {len(quality)}")
-    if not scores:
-        raise ValueError("a curve needs at least one answer")
-    if any(math.isnan(score) for score in scores) or not all(0 <= value <= 1 for value in quality):
-        raise ValueError("scores must be numbers, and qualities numbers from 0 to 1")
+    if not scores or any(map(math.isnan, scores)) or not all(0 <= value <= 1 for value in quality):
+        raise ValueError("a curve needs answers: scores that are numbers, and qualities from 0 to 1")
     ranked = sorted(zip(scores, quality, strict=True), key=lambda pair: -pair[0])
     risk: list[float] = []
     lost = 0.0
@@ -97,12 +82,8 @@ class Bin:
 
 def reliability(confidences: Sequence[float], quality: Sequence[float], bins: int = 10) -> list[Bin]:
     """The reliability diagram: bins of equal width, each with its upper border, without the empty ones."""
-    if len(confidences) != len(quality):
-        raise ValueError(f"confidences and quality must be of one length, not {len(confidences)} and {len(quality)}")
-    if not confidences or bins < 1:
-        raise ValueError("calibration needs at least one answer and one bin")
-    if not all(0 <= value <= 1 for value in (*confidences, *quality)):
-        raise ValueError("confidences and qualities must be numbers from 0 to 1")
+    if not confidences or not all(0 <= value <= 1 for value in (*confidences, *quality)):
+        raise ValueError("calibration needs answers: confidences and qualities from 0 to 1")
     members: dict[int, list[tuple[float, float]]] = {}
     for pair in zip(confidences, quality, strict=True):
         # Rounded first: 0.1 + 0.2 is a float above 0.3, and has no place in the bin above.
@@ -145,9 +126,6 @@ def risk_p_value(wrong: int, answered: int, risk: float) -> float:
     """P(Bin(answered, risk) <= wrong): how probable so few wrong answers are where more than the risk are wrong."""
     from scipy.stats import binom
 
-    if not 0 <= wrong <= answered:
-        raise ValueError(f"wrong answers must be from 0 to all of them, not {wrong} of {answered}")
-    _check_share("risk", risk)
     return float(binom.cdf(wrong, answered, risk)) if answered else 1.0
 
 
@@ -156,14 +134,11 @@ def control_risk(
 ) -> Controlled | None:
     """The last of a sequence of thresholds at which the risk is held, with a chance of delta at most that it is not.
 
-    The thresholds are in the order in which they are tested, the most promising first, and must not come from the
-    questions that they are tested on. None where the first does not hold the risk.
+    Learn-then-Test (Angelopoulos et al., 2021), for any distribution and number of questions: each threshold is a
+    hypothesis, "of the answers whose confidence reaches it more than the risk are wrong", which a binomial test rejects
+    or does not. They are tested in the order given, which must not come from the same questions, the most promising
+    first, up to the first that is not rejected. None where that is the first of all.
     """
-    if len(confidences) != len(right):
-        raise ValueError(f"{len(confidences)} confidences for {len(right)} answers")
-    if any(map(math.isnan, [*thresholds, *confidences])):
-        raise ValueError("thresholds and confidences must be numbers")
-    _check_share("delta", delta)
     held = None
     for threshold in thresholds:
         reached = [one for confidence, one in zip(confidences, right, strict=True) if confidence >= threshold]
@@ -172,8 +147,3 @@ def control_risk(
             break
         held = Controlled(threshold, len(right), len(reached), wrong)
     return held
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must be above 0 and below 1, not {value}")

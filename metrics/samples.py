@@ -1,13 +1,4 @@
-"""What a set of sampled answers has in common: how certain it is, and how much its members resemble each other.
-
-The three certainties, of the papers and the code around them, take the sizes of the groups into which the samples fall:
-exact answer types (KBM, section 2.2) or clusters of one meaning (KEQA, Algorithm 1). H is the entropy of the groups'
-shares, with the natural logarithm.
-
-Lexical similarity, the mean over all pairs of samples, is an uncertainty measure of Fomicheva et al. (2020, section
-3.2, with METEOR); with ROUGE-L it is a baseline of Kuhn et al. (2023, Semantic Uncertainty) and of LM-Polygraph
-(Fadeeva et al., 2023). BERTScore is what the KEQA paper compares its judge of consistency with (Table 2).
-"""
+"""What a set of sampled answers has in common: how certain it is, and how much its members resemble each other."""
 
 from __future__ import annotations
 
@@ -44,7 +35,8 @@ CERTAINTIES: dict[CertaintyForm, Callable[[Sequence[int]], float]] = {
     "plain": lambda sizes: 1.0 - entropy(sizes),
     "by_samples": lambda sizes: _normalised(sizes, sum(sizes)),
 }
-"""The three forms by name; each is 1 for one group.
+"""The three forms by name, of the sizes of the groups into which samples fall: exact answer types (KBM, section 2.2) or
+clusters of one meaning (KEQA, Algorithm 1). H is the entropy of their shares; each is 1 for one group.
 
 ``by_types`` is 1 - H / log k over k groups, KBM in its final version, which forgets how often each group came up: two
 groups of 15 and fifteen groups of 2 both have 0. ``plain`` is 1 - H, KBM in its first version, and below 0 for more
@@ -71,10 +63,6 @@ def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequen
 def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
     """F_BERT of Zhang et al. (2020, BERTScore, section 3): each token is matched with the most similar one.
 
-    ::
-
-        P = mean over the tokens of one of max x_i . y_j    R = the same for the other    F = 2 P R / (P + R)
-
     Neither weighted by how rare tokens are nor rescaled, both of which the authors leave to choice. Rows are embeddings
     of tokens, of length 1; 0 where one of the two has none, or nothing in them is alike.
     """
@@ -99,7 +87,10 @@ def lexical_similarity(
     answer_type: str = "short",
     choices: Sequence[str] = (),
 ) -> float:
-    """The mean similarity over pairs of samples; None resembles nothing, and a single answer has 1."""
+    """The mean similarity over pairs of samples; None resembles nothing, and a single answer has 1.
+
+    An uncertainty measure of Fomicheva et al. (2020, section 3.2); with ROUGE-L a baseline of Kuhn et al. (2023).
+    """
     if not answers:
         raise ValueError("lexical similarity needs at least one sample")
     if len(answers) == 1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 Correctness = Callable[[str | None, Sequence[str], str, Sequence[str]], float]
 """Cor: from an answer (None where there is none), gold answers, answer type and choices to a number that is higher
@@ -25,9 +24,7 @@ def gain(with_candidate: float, without: float) -> float:
     return with_candidate - without
 
 
-def utility(with_candidate: float, without: float) -> Literal[1, 0, -1]:
-    """U(Q, K'): helpful, of no consequence, or harmful; what may be rounding is no difference."""
+def utility(with_candidate: float, without: float) -> int:
+    """U(Q, K'): 1 helpful, 0 of no consequence, -1 harmful; what may be rounding is no difference."""
     difference = gain(with_candidate, without)
-    if abs(difference) <= _ROUNDING:
-        return 0
-    return 1 if difference > 0 else -1
+    return (difference > _ROUNDING) - (difference < -_ROUNDING)

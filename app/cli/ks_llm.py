@@ -17,16 +17,18 @@ from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.published import datasets, paper
 from keqa.evaluation.reports.render import to_markdown
-from keqa.evaluation.reproduction.ks_llm_tables import DATASETS, LENGTHS, ROWS, K, KSRun, ks_llm_tables
+from keqa.evaluation.reproduction.experiments import rows_of as planned
+from keqa.evaluation.reproduction.ks_llm_tables import KSRun, ks_llm_tables
 from keqa.evaluation.run_file import read_run
 from keqa.programs.registry import parse_spec, takes
 from keqa.programs.stages.selection import DistanceMeter
 from keqa.retrievers.embedding import LOCAL
 from keqa.storage.redaction import without_folders
 
-_TESTBED, _SAMPLE = "testbed", 500
-"""What may take the place of a data set's name, and questions of each set unless another number is given."""
+_TESTBED = "testbed"
+"""What may take the place of a data set's name."""
 _TIMED = ("standard", "standard-doc", "ks-llm")
 _K = "evidence_sentences"
 _PASSAGES = 50
@@ -36,31 +38,23 @@ _PASSAGES = 50
 def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool) -> None:
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
     check_models(models)
-    named = options.data or ([_TESTBED] if models.lm is None else list(DATASETS))
+    named = options.data or ([_TESTBED] if models.lm is None else list(datasets("ks-llm")))
+    design = paper("ks-llm")["experiments"]
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
         sample = options.sample
-        questions = of_testbed(limit=sample) if name == _TESTBED else of_name(name, sample=sample or _SAMPLE)
+        questions = of_testbed(limit=sample) if name == _TESTBED else of_name(name, sample=sample or design["sample"])
         file = _documents(questions, out, models, options, own)
         for number, one in enumerate(lms):
-            specs = _specs(first_lm=number == 0, place=place)
+            # The sweeps of Table 2 and Figure 3 are the first LM's.
+            specs = planned(design, name, place) if number == 0 else list(design["rows"])
             folder = out / questions.dataset / (f"lm{number + 1}" if number else "")
             runs += _run(specs, questions, one, file, folder, options, settings)
     grids = ks_llm_tables(runs)
     _write(grids, out)
     show_grids(grids, as_json=as_json)
-
-
-def _specs(*, first_lm: bool, place: int) -> list[str]:
-    """The rows, and the sweeps: of the document's length on the first set, of k on the first two."""
-    specs = list(ROWS)
-    if first_lm and place == 0:
-        specs += [f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS if tokens != 300]
-    if first_lm and place < 2:
-        specs += [f"ks-llm:evidence_sentences={k}" for k in K if k != 2]
-    return specs
 
 
 def _documents(questions: Questions, out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> Path:

@@ -22,7 +22,7 @@ from keqa.evaluation.questions import Questions, of_name, of_training, without_l
 from keqa.evaluation.reports import entries_of, read_brief, tables, write
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.paper import cases
-from keqa.evaluation.reports.published import DATASETS
+from keqa.evaluation.reports.published import datasets
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import experiments as design
@@ -126,7 +126,7 @@ class Plan:
 
 def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -> Plan:
     """The questions, drawn so that none is learned from and asked, and the runs that there are for them."""
-    named = {one.partition(":")[0].strip().lower(): one for one in options.data or DATASETS}
+    named = {one.partition(":")[0].strip().lower(): one for one in options.data or datasets("keqa")}
     others = list(dict.fromkeys(options.other_lm or ()))
     building = options.program is None and not options.no_reference
     compiling = not options.plain_baselines and (building or bool(options.train))
@@ -139,7 +139,7 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
     training = None
     if building or compiling:
         sources = learning.training_sources(named, options.train or ())
-        training = of_training(sources, sample=options.train_sample or options.sample or design.SAMPLE)
+        training = of_training(sources, sample=options.train_sample or options.sample or design.DESIGN["sample"])
         warn_of_many("passed over: ", training.problems)
     elif options.train:
         raise InputError("--train is learned from by R and by baselines, and neither is wanted: leave it out")
@@ -151,7 +151,7 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
 
 def _sample_of(source: str, options: PaperOptions, training: Questions | None) -> Questions:
     """The sample of a data set, without questions that are learned from unless they are allowed."""
-    wanted = options.sample or design.SAMPLE
+    wanted = options.sample or design.DESIGN["sample"]
     learned = NOTHING
     if not options.allow_overlap:
         learned = NOTHING if options.program is None else learned_of(options.program)

@@ -16,7 +16,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from keqa.evaluation.demo import DemoResult
+    from keqa.evaluation.demo import DemoResult, MethodResult
     from keqa.metrics.significance import Interval
     from keqa.testbed.check import SkillScore
 
@@ -153,7 +153,7 @@ def demo(
     ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
     shown = (_demo_table(result), Text(said, "dim"), Text(_untouched(result), "dim"), f"One question in full: {ask}")
     emit(_figures(result), shown, as_json=as_json)
-    if any(row.failed == result.questions for row in result.rows):
+    if any(_failed(row) == result.questions for row in result.rows):
         raise typer.Exit(UNANSWERED)
 
 
@@ -162,7 +162,8 @@ def _demo_table(result: DemoResult) -> Table:
     for row in result.rows:
         best = row is result.compiled
         lead = "" if best else _written(row.f1_less(result.compiled), signed=True)
-        costs = (f"{row.retrievals:.1f}", f"{row.calls:.1f}", f"{row.seconds / result.questions:.2f}", str(row.failed))
+        spent = (f"{row.mean(name):.1f}" for name in ("retrievals", "requests"))
+        costs = (*spent, f"{row.seconds / result.questions:.2f}", str(_failed(row)))
         cells: list[str | Text] = [row.method, _written(row.f1), _written(row.em), lead, *costs]
         rows.append([Text.assemble(cell, style="bold" if best else "") for cell in cells])
     # Narrow enough for a terminal of 80 columns.
@@ -177,6 +178,10 @@ def _demo_table(result: DemoResult) -> Table:
     )
 
 
+def _failed(row: MethodResult) -> int:
+    return sum(line.failed for line in row.lines)
+
+
 def _written(of: Interval, *, signed: bool = False) -> Text:
     sign, star = "+" if signed else "", "*" if signed and of.excludes_zero else ""
     return Text.assemble(f"{of.mean:{sign}.2f}{star}\n", (f"{of.low:{sign}.2f}…{of.high:{sign}.2f}", "dim"))
@@ -184,24 +189,31 @@ def _written(of: Interval, *, signed: bool = False) -> Text:
 
 def _untouched(result: DemoResult) -> str:
     """The scores over the questions that no failure touched, where these are not all."""
+    from keqa.evaluation.reports.questions import measure
+
     untouched = []
-    for row in (row for row in result.rows if row.untouched < result.questions):
-        f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in (row.untouched_f1, row.untouched_em))
-        untouched.append(f"{row.method} {row.untouched} (F1 {f1}, EM {em})")
+    for row in (row for row in result.rows if len(row.untouched) < result.questions):
+        means = (measure(name, row.untouched) for name in ("f1", "em"))
+        f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in means)
+        untouched.append(f"{row.method} {len(row.untouched)} (F1 {f1}, EM {em})")
     if not untouched:
         return f"Untouched by failures: all {result.questions} questions of every row."
     return f"Untouched by failures, of {result.questions}: {'; '.join(untouched)}; all of the other rows."
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:
+    from keqa.evaluation.reports.questions import measure
+
     rows = [
         {
             **{"method": row.method, "f1": asdict(row.f1), "em": asdict(row.em)},
             "lead_in_f1": None if row is result.compiled else asdict(row.f1_less(result.compiled)),
-            "retrievals_per_question": row.retrievals,
-            "lm_calls_per_question": row.calls,
+            "retrievals_per_question": row.mean("retrievals"),
+            "lm_calls_per_question": row.mean("requests"),
             "seconds_per_question": row.seconds / result.questions,
-            **{name: getattr(row, name) for name in ("failed", "untouched", "untouched_f1", "untouched_em")},
+            "failed": _failed(row),
+            "untouched": len(row.untouched),
+            **{f"untouched_{name}": measure(name, row.untouched) for name in ("f1", "em")},
         }
         for row in result.rows
     ]

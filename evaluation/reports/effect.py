@@ -1,34 +1,21 @@
 """What retrieval does to quizzes that the LM knows and to those that it does not know: KBM's analysis.
 
 Two runs are laid beside each other: ``gate-never``, which has all samples of each quiz and answers from memory, and
-``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2). The paper draws
-answers with retrieval as often as without. A run has one such answer of a quiz, so that here the change is that of the
-answer, and accuracy and certainty are those of the samples from memory.
+``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from operator import attrgetter
+from typing import NamedTuple
 
 from keqa.data.question import quiz_key
-from keqa.evaluation.reports.grid import (
-    EMPTY,
-    Figure,
-    Grid,
-    Named,
-    Panel,
-    Series,
-    count,
-    number,
-    p_value,
-    share,
-    table,
-    text,
-)
+from keqa.evaluation.reports.grid import Figure, Grid, Named, Panel, Series, count, number, p_value, share, table, text
 from keqa.evaluation.reports.questions import QuizRow
 from keqa.evaluation.reports.rows import Entry, by_lm
 from keqa.metrics.accuracy import mastery
@@ -59,11 +46,8 @@ _CLASSES = (
     f"Known: {number(float(KNOWN_FROM), 1).text} or more."
 )
 
-_Asked = tuple[str, str, tuple[str, ...]]
 
-
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """A quiz without and with retrieval: the share of its samples that are right, and their certainty over k answers.
 
     That is 1 - H / log k (section 2.2, equation 2), where an abstention is an answer of its own. `kept` says whether
@@ -83,8 +67,7 @@ class Effect:
         return CHANGES[1 + self.memory - self.retrieved]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedQuizzes:
+class ComparedQuizzes(NamedTuple):
     """The quizzes that two runs asked and answered, of how many with known answers, with how many samples each."""
 
     effects: list[Effect]
@@ -95,13 +78,13 @@ class ComparedQuizzes:
 def compared(entries: Sequence[Entry]) -> ComparedQuizzes | None:
     """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once."""
     setup = attrgetter("means", "settings.top_k", "base")
-    nevers, alwayses = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
-    pairs = ((never, always) for never in nevers for always in alwayses if setup(never) == setup(always))
-    never, always = next(pairs, (None, None))
-    if never is None or always is None:
+    runs = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
+    pair = next((pair for pair in product(*runs) if setup(pair[0]) == setup(pair[1])), None)
+    if pair is None:
         return None
+    never, always = pair
     # Those of one text with other choices are two.
-    searched: dict[_Asked, QuizRecord] = {}
+    searched: dict[tuple[str, str, tuple[str, ...]], QuizRecord] = {}
     for line in (line for line in always.within() if not line.impaired):
         for quiz in line.quizzes:
             if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
@@ -172,13 +155,10 @@ def effect_figure(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for lm, found in models.items():
         for name in INDICATORS:
-            parts = {
-                (2 * place + 1) / (2 * _INTERVALS): part
-                for place, part in enumerate(_intervals(found.effects, name))
-                if part
-            }
-            shares = ((change, (_count(part, change) / len(part) for part in parts.values())) for change in CHANGES)
-            series = tuple(Series(change, tuple(parts), tuple(y)) for change, y in shares)
+            parts = [(place, part) for place, part in enumerate(_intervals(found.effects, name)) if part]
+            middles = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
+            shares = [_shares(part) for _, part in parts]
+            series = tuple(Series(change, middles, tuple(one[change] for one in shares)) for change in CHANGES)
             panels.append(Panel(f"{name}, {lm}" if len(models) > 1 else name, "share of quizzes", series))
     return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels)) if panels else None
 
@@ -205,16 +185,17 @@ def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
 
 
 def _row(name: str, part: Sequence[Effect]) -> Iterator[Named]:
+    changes, shares = Counter(effect.change for effect in part), _shares(part)
     yield "without retrieval", text(name)
     yield "quizzes", count(len(part))
     for change in CHANGES:
-        changed = _count(part, change)
-        yield ("quizzes", change), count(changed)
-        yield ("share", change), share(changed / len(part)) if part else EMPTY
+        yield ("quizzes", change), count(changes[change])
+        yield ("share", change), share(shares.get(change))
     for head, of in (("a draw", "accuracy"), ("memory", "memory"), ("retrieval", "retrieved")):
         right = math.fsum(float(getattr(effect, of)) for effect in part)
         yield (head, "right"), number(right / len(part) if part else None)
 
 
-def _count(part: Sequence[Effect], change: str) -> int:
-    return sum(effect.change == change for effect in part)
+def _shares(part: Sequence[Effect]) -> dict[str, float]:
+    """The share of each change; of nothing there is none."""
+    return {change: sum(effect.change == change for effect in part) / len(part) for change in CHANGES if part}

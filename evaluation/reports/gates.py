@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Figure, Grid, Named, Panel, Series, count, number, share, table, text
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, groups_of
-from keqa.metrics.abstention import Selective
+from keqa.metrics.abstention import Declining
 from keqa.metrics.confidence import aurc, auroc, expected_calibration_error, prediction_rejection_ratio, risk_coverage
 from keqa.programs.gates import RandomGate, VoteGate
 from keqa.programs.registry import METHODS
@@ -51,14 +51,7 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
         truth.setdefault(one.text, one.right(one.answer))
     own = {entry: ranked(entry) for entry in compared}
     # A gate that made not all draws, or none: the truth is that of another row's draws.
-    joined: dict[Entry, _Ranked] = {}
-    for entry in (entry for entry in compared if not own[entry][0]):
-        found: dict[str, float] = {}
-        for quiz in (quiz for line in entry.within() for quiz in line.quizzes):
-            name = quiz_key(quiz.resolved or "")
-            if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
-                found.setdefault(name, quiz.certainty)
-        joined[entry] = list(found.values()), [float(truth[name]) for name in found]
+    joined = {entry: _joined(entry, truth) for entry in compared if not own[entry][0]}
     bounds = _bounds(compared, None)
     rows = ([*_cells(entry, joined.get(entry, own[entry]), bounds), *rates[entry]] for entry in compared)
     notes = [
@@ -79,14 +72,13 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
         )
     notes += [untouched_note(compared), *rate_notes]
     for entry in compared:
-        # An oracle without the gold answer of a quiz searches as it does for what is unknown.
         counts = [line.oracle for line in entry.within() if line.oracle is not None]
         known, decided = sum(one for one, _ in counts), sum(one for _, one in counts)
         if decided:
             notes.append(
                 f"{entry.title}: the gold answer is known of {known} of {decided} quizzes "
-                f"({share(known / decided).text}); for the others it searches, so that it is an upper "
-                "bound only as far as they are known."
+                f"({share(known / decided).text}); for the others it searches, so that it is an upper bound only as "
+                "far as they are known."
             )
     return table("gates", "Gates", rows, *notes)
 
@@ -101,6 +93,16 @@ def ranked(entry: Entry) -> _Ranked:
         scores.append(score)
         quality.append(float(one.right(one.answer)))
     return scores, quality
+
+
+def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
+    """The same of a gate that made not all draws, or none, against what another row's draws say of the text."""
+    found: dict[str, float] = {}
+    for quiz in (quiz for line in entry.within() for quiz in line.quizzes):
+        name = quiz_key(quiz.resolved or "")
+        if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
+            found.setdefault(name, quiz.certainty)
+    return list(found.values()), [float(truth[name]) for name in found]
 
 
 def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) -> Iterator[Named]:
@@ -165,9 +167,8 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
         bounds = _bounds(compared, group)
         x, y = tuple(place for place, _ in bounds), tuple(score for _, score in bounds)
         series = [Series("chance", x, y, style="curve")] if bounds else []
-        for entry in compared:
-            if (point := _point(entry, group)) is not None:
-                series.append(Series(entry.title, point[:1], point[1:], style="points"))
+        points = ((entry.title, _point(entry, group)) for entry in compared)
+        series += [Series(title, point[:1], point[1:], style="points") for title, point in points if point is not None]
         panels.append(Panel(group.name, group.scores[0][0], tuple(series)))
     return Figure("gates", "Accuracy against retrieval ratio", "retrieval ratio", tuple(panels)) if compared else None
 
@@ -200,7 +201,7 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
         return None
     rows: list[list[Named]] = []
     for entry in entries:
-        found = Selective.of([line.right if line.answered else None for line in entry.within()])
+        found = Declining.of(entry.within())
         credits = [((f"{target:g}", "credit by target"), number(found.credit(target))) for target in TARGETS]
         shares = [("coverage", number(found.coverage)), ("risk", number(found.risk))]
         rows.append([("method", text(entry.title)), ("questions", count(found.questions)), *shares, *credits])

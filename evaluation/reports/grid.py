@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,7 @@ EMPTY = Cell(None, "")
 """Nothing was measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column; its group stands above it and its neighbours, and numbers are set to the right."""
 
     name: str
@@ -38,36 +37,31 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class GridRow:
-    """A row with one cell a column, and whether a line stands above it."""
-
-    cells: tuple[Cell, ...]
-    ruled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Grid:
-    """A table: the name of its files, its caption, and what stands under it. The first column names the rows."""
+    """A table: the name of its files, its caption, and what stands under it. The first column names the rows.
+
+    A line stands above the rows that are `ruled`.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[GridRow, ...]
+    rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    ruled: frozenset[int] = frozenset()
 
     @property
     def records(self) -> list[dict[str, float | str | None]]:
         """Each row as JSON, by the headings of its cells."""
         names = [column.full for column in self.columns]
-        return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in self.rows]
+        return [dict(zip(names, (cell.value for cell in row), strict=True)) for row in self.rows]
 
     def noted(self, *notes: str) -> Grid:
         """The same with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """Points that belong together. A ``line`` marks its points, a ``curve`` has too many for that."""
 
     name: str
@@ -76,8 +70,7 @@ class Series:
     style: Literal["curve", "line", "points"] = "line"
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """One system of axes, with what its values are."""
 
     title: str
@@ -97,31 +90,26 @@ class Figure:
     @property
     def points(self) -> Grid:
         """Its points as a table, in which they are kept beside the picture."""
-        rows = (
-            [
-                ("panel", text(panel.title)),
-                ("series", text(series.name)),
-                (self.x, number(x)),
-                ("value", number(y)),
-                ("of", text(panel.y)),
-            ]
+        points = (
+            (panel, series.name, x, y)
             for panel in self.panels
             for series in panel.series
             for x, y in zip(series.x, series.y, strict=True)
         )
-        return table(self.name, self.title, rows)
+        heads = ("panel", "series", self.x, "value", "of")
+        cells = ((text(of.title), text(name), number(x), number(y), text(of.y)) for of, name, x, y in points)
+        return table(self.name, self.title, (zip(heads, row, strict=True) for row in cells))
 
 
 Named = tuple[str | tuple[str, str] | Column, Cell]
 """A cell with the name of its column, or that and the group of the column, or the column."""
 
 
-def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, ruled: Container[int] = ()) -> Grid:
+def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, ruled: Iterable[int] = ()) -> Grid:
     """A table of rows that name their cells; columns of words are set to the left, and lines stand above some rows."""
     named = [list(row) for row in rows]
     columns = tuple(_column(key, cell) for key, cell in named[0])
-    cells = (tuple(cell for _, cell in row) for row in named)
-    return Grid(name, title, columns, tuple(GridRow(one, place in ruled) for place, one in enumerate(cells)), notes)
+    return Grid(name, title, columns, tuple(tuple(cell for _, cell in row) for row in named), notes, frozenset(ruled))
 
 
 def _column(key: str | tuple[str, str] | Column, cell: Cell) -> Column:

@@ -1,19 +1,14 @@
-"""Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM.
-
-The paper takes another language model's labels for the truth. Here they are those of the gold answers, the same that
-demonstrations are made with: of two answers that are both right, in whatever form, the judge should say 'same', of one
-right and one wrong 'different'; two wrong ones have no label.
-"""
+"""Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
-from keqa.evaluation.reports.questions import mean
+from keqa.evaluation.reports.grid import Grid, count, number, table, text
+from keqa.evaluation.reports.questions import QuizRow, mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.answers import f1
 from keqa.metrics.samples import bert_score, rouge_l
@@ -22,26 +17,25 @@ from keqa.programs.records import QuizRecord
 PairKey = tuple[str, frozenset[str]]
 """A quiz in normal form and two answers to it."""
 
-Pairs = Mapping[PairKey, "JudgedPair"]
-"""Pairs by quiz and answers, so that each counts once."""
-
 Labels = Mapping[PairKey, bool]
 """What a language model says of pairs: whether they mean the same."""
 
-_Truth = Callable[[str, str], bool | None]
 _ENCODER = "local/minilm"
+# From which similarity on a measure calls two answers the same.
 _SAME_FROM = 0.5
-"""From which similarity on a measure calls two answers the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedPair:
+class JudgedPair(NamedTuple):
     """Two answers that Algorithm 1 compared, what the judge said of them, and what is so."""
 
     first: str
     second: str
     same: bool
     truly: bool
+
+
+Pairs = Mapping[PairKey, JudgedPair]
+"""Pairs by quiz and answers, so that each counts once."""
 
 
 def compared_answers(quiz: QuizRecord) -> Iterator[tuple[str, str, bool]]:
@@ -67,30 +61,25 @@ def key_of(quiz: str, first: str, second: str) -> PairKey:
 
 
 def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group], labels: Labels | None = None) -> list[Pairs]:
-    """The judged pairs of each group of questions, each once, by the first of the runs that compared them.
-
-    The truth is that of the gold answers, or of labels where there are any.
-    """
+    """The judged pairs of each group of questions, each once, by the first of the runs that compared them."""
     found: list[Pairs] = []
     for group in groups:
         pairs: dict[PairKey, JudgedPair] = {}
-        for entry in entries:
-            for quiz, truth in _quizzes(entry, group, labels):
-                for first, second, same in compared_answers(quiz):
-                    if (truly := truth(first, second)) is not None:
-                        key = key_of(str(quiz.resolved), first, second)
-                        pairs.setdefault(key, JudgedPair(first, second, same, truly))
+        for quiz, golds in (one for entry in entries for one in _quizzes(entry, group, checked=labels is None)):
+            for first, second, same in compared_answers(quiz):
+                key = key_of(str(quiz.resolved), first, second)
+                truly = golds.same(first, second) if golds is not None else (labels or {}).get(key)
+                if truly is not None:
+                    pairs.setdefault(key, JudgedPair(first, second, same, truly))
         found.append(pairs)
     return found
 
 
-def _quizzes(entry: Entry, group: Group, labels: Labels | None) -> Iterator[tuple[QuizRecord, _Truth]]:
-    """Each quiz with what says of two answers to it whether they mean the same."""
-    if labels is None:
-        yield from ((one.quiz, one.same) for one in entry.checked(group))
-    else:
-        for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
-            yield quiz, lambda *pair, text=str(quiz.resolved): labels.get(key_of(text, *pair))
+def _quizzes(entry: Entry, group: Group, *, checked: bool) -> Iterator[tuple[QuizRecord, QuizRow | None]]:
+    """The quizzes of a group, those with their gold answers, or all of them."""
+    if checked:
+        return ((one.quiz, one) for one in entry.checked(group))
+    return ((quiz, None) for line in entry.within(group) for quiz in line.quizzes)
 
 
 def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
@@ -119,11 +108,11 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
     else:
         judges["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
         note = f"{note} BERTScore is F1 over the token embeddings of {_ENCODER}, not rescaled."
-    right = {
-        name: [mean([judge(pair) == pair.truly for pair in pairs.values()]) for pairs in groups]
-        for name, judge in judges.items()
-    }
-    return right, note
+
+    def right(judge: Callable[[JudgedPair], bool]) -> list[float | None]:
+        return [mean([judge(pair) == pair.truly for pair in pairs.values()]) for pairs in groups]
+
+    return {name: right(judge) for name, judge in judges.items()}, note
 
 
 def _bert_scores(pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], float]:
@@ -137,25 +126,20 @@ def _bert_scores(pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], fl
 def discriminator(entries: Sequence[Entry]) -> Grid | None:
     """Table 2, from the quizzes of KEQA's run and of those with the same judge; None where no pair was judged."""
     keqa = of_method(entries, KEQA)
-    if keqa is None:
-        return None
-    judged = same_judge(entries, keqa)
+    judged = [] if keqa is None else same_judge(entries, keqa)
     groups = groups_of(judged)
-    pairs = pairs_by_group(judged, groups)
-    names = [group.name for group in groups]
+    pairs, names = pairs_by_group(judged, groups), [group.name for group in groups]
+    if not any(pairs):
+        return None
     if len(groups) > 1:
         pairs.append({key: pair for some in pairs for key, pair in some.items()})
         names.append("all")
-    if not any(pairs):
-        return None
     measured, judged_by = accuracies(pairs)
     lines = {name: list(map(number, found)) for name, found in measured.items()}
     lines["pairs"] = [count(len(some)) for some in pairs]
     lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
-    heads = [("accuracy", name) for name in names]
-    rows: list[list[Named]] = [
-        [("judge", text(name)), *zip(heads, cells, strict=True)] for name, cells in lines.items()
-    ]
+    heads: list[str | tuple[str, str]] = ["judge", *(("accuracy", name) for name in names)]
+    rows = (zip(heads, [text(name), *cells], strict=True) for name, cells in lines.items())
     note = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}"

@@ -8,14 +8,15 @@ ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
-from keqa.evaluation.reports.published import published
+from keqa.evaluation.reports.published import paper, published
 from keqa.evaluation.reports.questions import QuestionRow, mean, measure
-from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method, shared, title_of
+from keqa.evaluation.reports.rows import Entry, Group, by_lm, groups_of, of_method, parted, shared, title_of
 from keqa.evaluation.tally import MARK
 
 COLUMNS = ("A/E", "Rnd", "Rat")
@@ -25,14 +26,6 @@ _RATIO = "question retrieval ratio"
 _BOUNDS = (0.2, 0.4, 0.6, 0.8)
 # From how many of the passages that name the answer on a group of questions begins.
 _FREQUENCIES = {0: "none", 1: "1", 2: "2", 3: "3 to 5", 6: "6 or more"}
-_ROWS = {
-    "llm": "LLM",
-    "rag": "RAG",
-    "prompt": "Prompt",
-    "self-rag": "Self-RAG",
-    "kbm-acc": "KBM-Acc",
-    "kbm-cer": "KBM-Cer",
-}
 _SCORED = (
     "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own ratio"
 )
@@ -114,6 +107,11 @@ def _place(group: Group | None) -> str:
     return dataset if group.name in ("", dataset) else ""
 
 
+def _remark(place: str) -> str:
+    """What is to be said of the paper's figures of a table."""
+    return str(paper("kbm")["remarks"][place])
+
+
 def _printed(value: float | None) -> Cell:
     return EMPTY if value is None else Cell(value, f"{value:.1f} %")
 
@@ -148,11 +146,7 @@ def _overall(found: Compared) -> Grid:
         f"{_SCORED} scores in expectation, from the rows of closed book and always retrieve. Rat: the share of "
         "questions that were searched for. Tokens and seconds are for one question; seconds where no cache answered."
     ]
-    if known:
-        notes.append(
-            "The paper's figures are for Qwen2-7B-Instruct and ten results of a web search; its Chinese sets are "
-            "scored by accuracy. Its Table 3 prints a ratio of 100 for the language model alone on HotpotQA: it is 0."
-        )
+    notes += [_remark("table1")] if known else []
     return table("kbm-table1", "KBM's Tables 1 to 3 and 5", rows, *notes)
 
 
@@ -162,11 +156,16 @@ def _known(found: Compared) -> Grid:
     for entry in found.judged:
         beside = {"closed book": found.memory, "always retrieve": found.retrieval, "method": entry}
         asked = shared([entry, *beside.values()])
+        calls = {one: next((quiz.known for quiz in entry.lines[one].quizzes), None) for one in asked}
+        called = parted(asked, calls.get)
         for known, name in ((True, "known"), (False, "unknown")):
-            called = [one for one in asked if any(quiz.known is known for quiz in entry.lines[one].quizzes[:1])]
-            means = ((head, number(_score(row.of(called)))) for head, row in beside.items())
-            cells: list[Named] = [("method", text(entry.title)), ("called", text(name))]
-            rows.append([*cells, ("questions", count(len(called))), *means])
+            some = called.get(known, [])
+            cells: list[Named] = [
+                ("method", text(entry.title)),
+                ("called", text(name)),
+                ("questions", count(len(some))),
+            ]
+            rows.append([*cells, *((head, number(_score(row.of(some)))) for head, row in beside.items())])
     note = "A/E over the questions that the row called known, and over those that it called unknown (KBM, Figure 4)."
     return table("kbm-figure4", "What is called known and unknown", rows, note)
 
@@ -179,14 +178,10 @@ def _intervals(found: Compared) -> Grid | None:
             right = sum(one.right(sample.text) for sample in one.quiz.samples if not sample.abstained)
             drawn.setdefault(one.text, right / len(one.quiz.samples))
     memory, *others = found.rows
-    bounds = ["0", *(f"{bound:g}" for bound in _BOUNDS), "1"]
-    members: dict[int, list[Identity]] = {}
-    for identity in shared(found.rows):
-        accuracy = drawn.get(quiz_key(memory.lines[identity].question))
-        if accuracy is not None:
-            members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
-    rows = []
-    for place, asked in sorted(members.items()):
+    accuracies = ((one, drawn.get(quiz_key(memory.lines[one].question))) for one in shared(found.rows))
+    places = {one: bisect(_BOUNDS, accuracy) for one, accuracy in accuracies if accuracy is not None}
+    bounds, rows = ["0", *(f"{bound:g}" for bound in _BOUNDS), "1"], []
+    for place, asked in parted(places, places.get).items():
         interval = f"[{bounds[place]}, {bounds[place + 1]}{')' if place < len(_BOUNDS) else ']'}"
         cells: list[Named] = [("accuracy of the draws", text(interval)), ("questions", count(len(asked)))]
         cells.append((("A/E", memory.title), number(_score(memory.of(asked)))))
@@ -195,14 +190,11 @@ def _intervals(found: Compared) -> Grid | None:
             cells.append((("A/E", row.title), number(_score(row.of(asked)))))
             cells += [((head, row.title), count(change.count(by))) for head, by in (("beneficial", 1), ("harmful", -1))]
         rows.append(cells)
-    gained = published("kbm", "figure8")
     note = (
         "Accuracy: the share of the draws from memory that are right, of the first row with all draws of the question. "
-        "Beneficial and harmful: questions that the row answers better, and worse, than the language model alone (KBM, "
-        "Figures 5 and 8; of the latter the paper prints one accuracy, for WebQA at 0: "
-        f"+{gained['kbm-acc', 'webqa']} for KBM-Acc, +{gained['kbm-cer', 'webqa']} for KBM-Cer)."
+        "Beneficial and harmful: questions that the row answers better, and worse, than the language model alone "
     )
-    return table("kbm-figure8", "By how often memory is right", rows, note) if rows else None
+    return table("kbm-figure8", "By how often memory is right", rows, note + _remark("figure8")) if rows else None
 
 
 def _plug_in(models: Sequence[Compared]) -> Grid | None:
@@ -222,38 +214,30 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
     printed = list(dict.fromkeys(lm for _, _, lm, dataset in papers if dataset in places))
     for lm in printed:
         ruled.add(len(rows))
-        for row, name in _ROWS.items():
+        for row, name in paper("kbm")["names"].items():
             figures = [_printed(papers.get((row, column, lm, place))) for place in places for column in COLUMNS]
             rows.append([("", text(f"{lm}, in the paper")), ("", text(name)), *(("", cell) for cell in figures)])
-    if printed:
-        notes.append(
-            "The paper's rows are of its own language models, with a boundary model that was trained on Qwen2-7B. Of "
-            "Prompt with GPT-4o on WebQA its two versions print two figures for Rnd (60.8 and 68.0): it is left out."
-        )
+    notes += [_remark("table4")] if printed else []
     title = "KBM's Table 4: the boundary model with other language models"
     return table("kbm-table4", title, rows, *notes, ruled=ruled)
 
 
 def _frequencies(found: Compared) -> Grid | None:
     """Figure 6: scores by how often the gold answer is in the passages that ``rag`` found; None where it has none."""
-    members: dict[int, list[Identity]] = {}
-    for identity in shared([found.retrieval, *found.rows]):
-        naming = found.retrieval.lines[identity].naming
-        if naming is not None:
-            members.setdefault(max(one for one in _FREQUENCIES if one <= naming), []).append(identity)
+    naming = ((one, found.retrieval.lines[one].naming) for one in shared([found.retrieval, *found.rows]))
+    places = {one: max(least for least in _FREQUENCIES if least <= some) for one, some in naming if some is not None}
     rows = []
-    for least, asked in sorted(members.items()):
+    for least, asked in parted(places, places.get).items():
         cells: list[Named] = [("passages with the answer", text(_FREQUENCIES[least])), ("questions", count(len(asked)))]
         for row in found.rows:
             lines, title = row.of(asked), _plain(row)
             cells += [(("A/E", title), number(_score(lines))), (("Rat", title), share(_searched(lines)))]
         rows.append(cells)
     note = (
-        "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6). "
-        "The paper counts in its whole corpus, of which run files hold only what was found, and prints no numbers: it "
-        "says that the language model alone is worse on rare answers, and that KBM gains the most there."
+        "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6)."
     )
-    return table("kbm-figure6", "By how often the answer is found", rows, note) if rows else None
+    notes = f"{note} {_remark('figure6')}"
+    return table("kbm-figure6", "By how often the answer is found", rows, notes) if rows else None
 
 
 def _masked(entries: Sequence[Entry]) -> Grid | None:
@@ -279,12 +263,7 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
     notes = [
         "A/E of the language model alone, with passages, and with passages in which the gold answers are masked: what "
         "it then answers rightly is from memory. Of the questions that memory answers rightly, what is lost with "
-        "masked passages is what the passages led astray; what answers MASK copies (KBM, section 2.1 and Figure 9)."
+        "masked passages is what the passages led astray; what answers MASK copies (KBM, section 2.1 and Figure 9).",
+        *([_remark("sizes")] if several else []),
     ]
-    if several:
-        sizes = published("kbm", "sizes")
-        notes.append(
-            "Of sizes the paper prints what 72 billion parameters gain over 7 on WebQA: "
-            f"+{sizes['llm', 'webqa']} for the language model alone, +{sizes['rag', 'webqa']} with passages."
-        )
     return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=range(0, len(rows) * several, 3))

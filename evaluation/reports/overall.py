@@ -12,18 +12,17 @@ from keqa.evaluation.reports.parts import (
     DECLINING_NOTE,
     any_touched,
     declining,
-    declining_of,
     searching,
     untouched,
     untouched_note,
 )
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
+from keqa.metrics.abstention import Declining
 from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
 
-SIGNIFICANT = 0.05
-"""The paper's level."""
-
+# The paper's level.
+_SIGNIFICANT = 0.05
 _ROUNDING = 1e-9
 _COSTS = (("retrievals", "retrievals", 2), ("LM calls", "samples", 1), ("sent", "calls", 1))
 
@@ -82,12 +81,7 @@ class _Score:
 
 
 def overall(entries: Sequence[Entry]) -> Grid:
-    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row.
-
-    As in the paper the best of a column is bold, the best existing method underlined, and a star stands where KEQA is
-    better than that one by the paired t-test. A row whose outputs did not parse in more than a tenth of the cases reads
-    'not comparable' and takes no part in that. Where KEQA is not the best, the notes say so.
-    """
+    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row."""
     ranking = _Ranking(entries, frozenset(one for entry in entries for one in entry.expected))
     groups = groups_of(entries)
     if len(groups) > 1:
@@ -97,21 +91,14 @@ def overall(entries: Sequence[Entry]) -> Grid:
         for group in groups
         for heading, name in group.scores
     ]
-    remarks: dict[Entry, list[str]] = {}
-    for entry in entries:
-        asked, expected = len(entry.lines), len(entry.expected)
-        remarks[entry] = [] if entry.comparable else ["not comparable"]
-        if entry.lines.keys() != entry.expected:
-            remarks[entry].append(f"{asked} of {expected} asked")
-        elif entry.expected != ranking.every:
-            remarks[entry].append(f"{expected} questions only")
+    remarks = {entry: _remark(entry, ranking) for entry in entries}
     rates, rate_notes = searching(entries)
-    fares = {entry: declining_of(entry) for entry in entries}
+    fares = {entry: Declining.of(entry.within()) for entry in entries}
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
     rows = [
         [
             ("method", text(entry.title)),
-            *([("remarks", text("; ".join(remarks[entry])))] if any(remarks.values()) else []),
+            *([("remarks", text(remarks[entry]))] if any(remarks.values()) else []),
             *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
             *(declining(fares[entry]) if declined else ()),
             *(untouched(entry) if touched else ()),
@@ -129,6 +116,15 @@ def overall(entries: Sequence[Entry]) -> Grid:
     return table("table1", f"Overall results on {len(ranking.every)} questions", rows, *notes, ruled=ruled)
 
 
+def _remark(entry: Entry, ranking: _Ranking) -> str:
+    asked = ""
+    if entry.lines.keys() != entry.expected:
+        asked = f"{len(entry.lines)} of {len(entry.expected)} asked"
+    elif entry.expected != ranking.every:
+        asked = f"{len(entry.expected)} questions only"
+    return "; ".join(filter(None, ("" if entry.comparable else "not comparable", asked)))
+
+
 def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
     if not row.comparable:
         return Cell(None, "-")
@@ -143,7 +139,7 @@ def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
         cell,
         bold=not score.ahead(best, row),
         underline=not row.own and not score.ahead(rival, row),
-        star=p is not None and p < SIGNIFICANT,
+        star=p is not None and p < _SIGNIFICANT,
     )
 
 
@@ -165,7 +161,7 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
     entries, name = ranking.rows, ranking.name
     yield (
         f"Bold: the best of a column; underlined: the best existing method; * {name} is better than that one by a "
-        f"paired t-test, p < {number(SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are "
+        f"paired t-test, p < {number(_SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are "
         "for one question; sent are the requests that no cache answered, of which one may carry several calls. "
         f"{name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
         "and of McNemar's test on EM."

@@ -9,7 +9,7 @@ from keqa.data.question import quiz_key
 from keqa.evaluation.records import RunLine
 from keqa.evaluation.reports.grid import Figure, Grid, Named, Panel, Series, number, table, text
 from keqa.evaluation.reports.parts import untouched_note
-from keqa.evaluation.reports.questions import ROLES, STEPS, measure
+from keqa.evaluation.reports.questions import ROLES, STEPS, mean, measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
 from keqa.programs.gate import leader
 from keqa.programs.records import QuestionRecord, QuizRecord
@@ -62,16 +62,10 @@ def by_facet(name: str, facet: Facet, entries: Sequence[Entry]) -> Grid | None:
 
 
 def costs(entries: Sequence[Entry]) -> Grid:
-    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
-
-    Calls and tokens are those that the answers take; where a cache answered, the tokens are those of the first call.
-    Seconds are those of questions whose calls no cache answered, for a cache answers sooner than any language model.
-    The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
-    """
-    columns: list[_Measured] = [
-        *(((head, group.name), name, digits, group) for group in groups_of(entries) for head, name, digits in _COSTS),
-        (("total", ""), "total seconds", 1, None),
-    ]
+    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question."""
+    groups = groups_of(entries)
+    columns: list[_Measured] = [((head, of.name), name, digits, of) for of in groups for head, name, digits in _COSTS]
+    columns.append((("total", ""), "total seconds", 1, None))
     note = (
         "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
         "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
@@ -83,10 +77,8 @@ def costs(entries: Sequence[Entry]) -> Grid:
 
 def costs_by_role(entries: Sequence[Entry]) -> Grid:
     """LM calls of a question by the role that they are made for, and its tokens by direction."""
-    columns: list[_Measured] = [
-        *(((role, "LM calls"), f"{role} samples", 2, None) for role in ROLES),
-        *(((way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")),
-    ]
+    columns: list[_Measured] = [((role, "LM calls"), f"{role} samples", 2, None) for role in ROLES]
+    columns += [((way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")]
     note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
     return _measured("roles", "LM calls by role and tokens for each question", entries, columns, note)
 
@@ -121,10 +113,8 @@ def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     counted = ((entry, sum(line.timed for line in entry.within())) for entry in entries)
     partly = [f"{entry.title} {timed} of {len(entry.lines)}" for entry, timed in counted if timed < len(entry.lines)]
     if partly:
-        yield (
-            f"The time is that of questions whose calls no cache answered: {', '.join(partly)}. For that of all of "
-            "them run the methods with keqa compare --no-cache."
-        )
+        of_whom, how = ", ".join(partly), "For that of all of them run the methods with keqa compare --no-cache."
+        yield f"The time is that of questions whose calls no cache answered: {of_whom}. {how}"
 
 
 def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> Grid | None:
@@ -180,9 +170,8 @@ def _quiz(name: str, quiz: QuizRecord) -> Iterator[tuple[str, str]]:
 def probabilities(entries: Sequence[Entry]) -> Figure | None:
     """Figure 3: the mean probability of the answer to a quiz, over its consistency T_c.
 
-    The probability is the mean over the members of the largest cluster, each normalised by its length. A quiz whose
-    drawing was stopped early is left out: its T_c is a bound only. Each text counts once. It is of the method that drew
-    the most quizzes to the end; of several the first.
+    That is over the members of the largest cluster, of quizzes that were drawn to the end, each text once, and of the
+    method that drew the most of these.
     """
     source = max(entries, key=lambda entry: sum(1 for _ in _probable(entry, None)), default=None)
     if source is None:
@@ -190,10 +179,9 @@ def probabilities(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for group in groups_of([source]):
         pairs = groupby(sorted(_probable(source, group)), key=lambda pair: pair[0])
-        means = {place: [probability for _, probability in same] for place, same in pairs}
-        if means:
-            y = tuple(sum(some) / len(some) for some in means.values())
-            panels.append(Panel(group.name, "mean probability of the answer", (Series("quizzes", tuple(means), y),)))
+        if means := {place: mean([probability for _, probability in same]) or 0.0 for place, same in pairs}:
+            series = Series("quizzes", tuple(means), tuple(means.values()))
+            panels.append(Panel(group.name, "mean probability of the answer", (series,)))
     title = "Average probabilities over consistency scores"
     return Figure("figure3", title, "consistency T_c", tuple(panels)) if panels else None
 
@@ -212,10 +200,7 @@ def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]
 
 
 def scores_over(name: str, facet: Facet, entries: Sequence[Entry]) -> Figure | None:
-    """Figures 4 and 5: the scores of KEQA over α of its gate, or over top-k; beside it over top-k those of Full.
-
-    Full retrieves for all quizzes and uses all passages.
-    """
+    """Figures 4 and 5: the scores of KEQA over α of its gate, or over top-k; beside it over top-k those of Full."""
     what, x, methods = _SWEPT[facet]
     curves = [points for method in methods if (points := sweep(entries, method, facet))]
     panels = []

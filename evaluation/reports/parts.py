@@ -9,7 +9,6 @@ from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
-from keqa.evaluation.tally import count_declined
 from keqa.metrics.abstention import Declining, SearchRates
 
 DECLINING_NOTE = (
@@ -48,14 +47,6 @@ def untouched_note(entries: Sequence[Entry]) -> str:
     if not rows:
         return "Untouched by failures: all questions of all rows."
     return f"Untouched by failures, with the scores over these alone: {'; '.join(rows)}; all questions of other rows."
-
-
-def declining_of(entry: Entry) -> Declining:
-    """What of a row was answered, and what rightly declined."""
-    found = Declining()
-    for line in entry.within():
-        count_declined(found, line)
-    return found
 
 
 def declining(row: Declining) -> list[Named]:

@@ -28,5 +28,6 @@ def published(name: str, table: str) -> dict[tuple[str, ...], Any]:
     }
 
 
-DATASETS: tuple[str, ...] = tuple(paper("keqa")["datasets"])
-"""The four data sets of the KEQA paper, by the names under which they are loaded, in the order of its tables."""
+def datasets(name: str) -> tuple[str, ...]:
+    """The data sets of a paper's first table, by the names under which they are loaded, in its order."""
+    return tuple(dict.fromkeys(column[0] for column in paper(name)["table1"]["columns"]))

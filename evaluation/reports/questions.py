@@ -1,4 +1,4 @@
-"""The frames of all tables: the questions of runs, and their quizzes; with the measures over them.
+"""The rows of all tables: the questions of runs, and their quizzes; with the measures over them.
 
 Most of a line of a run file is the text of its passages. Here a question keeps its scores and costs as numbers, and its
 quizzes packed, so that very many of them can be held at once.
@@ -20,7 +20,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keqa.data.question import AnswerType, quiz_key
-from keqa.errors import InputError
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
@@ -36,16 +35,15 @@ STEPS = ("quiz answering", "assessment", "everything else")
 """The steps whose time the KEQA paper reports (section 4.2, efficiency analysis)."""
 
 NUMBERS = (
-    *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples"),
-    *(*(f"{role} samples" for role in ROLES), "calls", "tokens", *(f"{role} tokens" for role in ROLES)),
-    *("tokens read", "tokens written", "seconds"),
-    *(*(f"{step} seconds" for step in STEPS), *(f"{step} samples" for step in STEPS), "question retrieval ratio"),
+    *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples", "calls", "tokens", "seconds"),
+    *("tokens read", "tokens written", "question retrieval ratio"),
+    *(f"{role} {what}" for role in ROLES for what in ("samples", "tokens")),
+    *(f"{step} {what}" for step in STEPS for what in ("seconds", "samples")),
 )
 """What is known of each question as a number, by name; `measure` has their means."""
 
 UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
-"""Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
-number that was asked for."""
+"""Causes of a reply that came and could not be used."""
 
 NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 """A method whose outputs did not parse more often than this was not measured, its prompts were."""
@@ -57,7 +55,7 @@ _BRIEFLY: dict[str, Any] = {
     "exclude": {0: {"__all__": {"passages", "evidence", "triples"}}},
     "exclude_defaults": True,
 }
-_AS_IN_FULL = ("answer_type", "content", "right", "failed", "answered", "declined", "unanswered", "seconds")
+_AS_IN_FULL = ("answer_type", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,6 @@ class QuestionRow:
     answer_type: AnswerType
     choices: tuple[str, ...]
     kind: str
-    content: int
     numbers: array[float]
     right: bool
     failed: bool
@@ -221,8 +218,6 @@ def unparsed(lines: Sequence[QuestionRow]) -> Fraction:
 
 def measure(name: str, lines: Sequence[QuestionRow]) -> float | None:
     """One of `MEASURES` over lines of one run; None where no line has it, such as the accuracy of open questions."""
-    if name not in MEASURES:
-        raise InputError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
     return MEASURES[name](lines) if lines else None
 
 
@@ -264,30 +259,27 @@ as they were asked."""
 def _numbers(line: RunLine) -> array[float]:
     """What is known of a question, in the order of `NUMBERS`, and NaN for what it has not."""
     cost = Cost() if line.record is None else line.record.cost
-    read = sum(role.prompt_tokens for role in cost.by_role.values())
-    written = sum(role.completion_tokens for role in cost.by_role.values())
-    found: dict[str, Any] = {
+    total = cost.total
+    found: dict[str, float] = {
         **line.scores,
         "failed": line.failed,
         "retrievals": cost.retrievals,
         "requests": cost.lm_requests,
-        "samples": cost.samples,
-        "calls": cost.calls,
-        "tokens": read + written,
-        "tokens read": read,
-        "tokens written": written,
+        "samples": total.samples,
+        "calls": total.calls,
+        "tokens": total.tokens,
+        "tokens read": total.prompt_tokens,
+        "tokens written": total.completion_tokens,
     }
     for role in ROLES:
         spent = cost.by_role.get(role, CallCost())
         found |= {f"{role} samples": spent.samples, f"{role} tokens": spent.tokens}
     seconds = {"seconds": line.seconds}
-    if cost.by_step:
-        seconds |= {f"{step} seconds": 0.0 for step in STEPS} | {f"{STEPS[-1]} seconds": cost.retrieval_seconds}
-        found |= {f"{step} samples": 0 for step in STEPS}
-        for name, spent in cost.by_step.items():
-            step = _STEP_OF.get(name, STEPS[-1])
-            seconds[f"{step} seconds"] += spent.seconds
-            found[f"{step} samples"] += spent.samples
+    for step in STEPS if cost.by_step else ():
+        calls = [spent for name, spent in cost.by_step.items() if _STEP_OF.get(name, STEPS[-1]) == step]
+        searching = cost.retrieval_seconds if step == STEPS[-1] else 0.0
+        found[f"{step} samples"] = sum(spent.samples for spent in calls)
+        seconds[f"{step} seconds"] = sum((spent.seconds for spent in calls), searching)
     if cost.calls == cost.lm_requests:
         found |= seconds
     if line.record is not None:

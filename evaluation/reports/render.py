@@ -1,7 +1,4 @@
-"""One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; figures as pictures.
-
-The `Grid.records` of a table are its JSON.
-"""
+"""One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; figures as pictures."""
 
 from __future__ import annotations
 
@@ -91,7 +88,7 @@ class Rendered:
     def _width(self, position: int) -> int:
         column = self._grid.columns[position]
         begins = position == 0 or self._grid.columns[position - 1].group != column.group
-        cells = (len(visible_line(row.cells[position].text)) + row.cells[position].star for row in self._grid.rows)
+        cells = (len(visible_line(row[position].text)) + row[position].star for row in self._grid.rows)
         return max(len(column.name), len(column.group) if begins else 0, *cells, 0) + _GAP
 
     def _table(self, columns: list[int], title: str | None) -> Table:
@@ -106,9 +103,9 @@ class Rendered:
             table.add_column(head, justify="right" if column.right else "left", no_wrap=True)
             before = column.group
         for place, row in enumerate(self._grid.rows):
-            if row.ruled and place:
+            if place and place in self._grid.ruled:
                 table.add_section()
-            table.add_row(*(_shown(row.cells[position]) for position in columns))
+            table.add_row(*(_shown(row[position]) for position in columns))
         return table
 
 
@@ -117,7 +114,7 @@ def to_csv(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([_inert(column.full) for column in grid.columns])
-    writer.writerows([_inert(cell.value) for cell in row.cells] for row in grid.rows)
+    writer.writerows([_inert(cell.value) for cell in row] for row in grid.rows)
     return stream.getvalue()
 
 
@@ -128,7 +125,7 @@ def to_markdown(grid: Grid) -> str:
         "",
         _pipes(_plain(column.full) for column in grid.columns),
         _pipes("--:" if column.right else ":--" for column in grid.columns),
-        *(_pipes(map(_marked, row.cells)) for row in grid.rows),
+        *(_pipes(map(_marked, row)) for row in grid.rows),
         *(line for note in grid.notes for line in ("", _plain(note))),
     ]
     return "\n".join(lines) + "\n"
@@ -138,7 +135,7 @@ def to_latex(grid: Grid) -> str:
     r"""A ``table`` for ``booktabs``, with ``\label{tab:NAME}``; text is UTF-8, as LaTeX reads it today."""
     body = []
     for place, row in enumerate(grid.rows):
-        body += [r"\midrule"] * (row.ruled and place > 0) + [_ampersands(map(_typeset, row.cells))]
+        body += [r"\midrule"] * (place > 0 and place in grid.ruled) + [_ampersands(map(_typeset, row))]
     lines = [
         r"\begin{table}",
         r"\centering",

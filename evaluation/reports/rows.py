@@ -32,7 +32,10 @@ _PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 # Another language model may have been compiled with demonstrations of its own, and is compared as it is used.
 _ANY_PROMPTS = ("retriever", "lm")
+# What all runs have to have in common of one question, by what it is called.
+_SAME = {"questions": "question", "gold answers": "answers", "choices": "choices", "types of answer": "answer_type"}
 _T = TypeVar("_T")
+_K = TypeVar("_K", bool, int)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,11 +137,10 @@ class Group:
 
 
 def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
-    """The rows that runs make, their lines in full or in brief: one row of one label and method on several data sets.
+    """The rows that runs make: one of one label and method on several data sets, in the order of the paper's Table 1.
 
     Where two of them are on one data set, with other language models, retrievers or compiled programs, each of these
-    has a row, and the titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates,
-    each in the order given, as in the paper's Table 1.
+    has a row, and the titles of the later ones say so.
     """
     if not runs:
         raise InputError("there is no run to report on")
@@ -157,18 +159,15 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         entry.learned.update((*place, one) for one in header.learned_from)
         for line in (one if isinstance(one, QuestionRow) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
-            if first.content != line.content:
-                files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
-                differing = f"different choices for {line.question!r}"
-                if first.question != line.question:
-                    differing = f"different questions, {first.question!r} and {line.question!r},"
-                elif first.answers != line.answers:
-                    differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
-                raise InputError(
-                    f"{files} hold {differing} under the id {line.id!r} of {' '.join(filter(None, place))}: they were "
-                    "run on different data, or the data were changed in between. Report on them apart, or run one of "
-                    "them again"
-                )
+            for what, name in _SAME.items():
+                one, other = getattr(first, name), getattr(line, name)
+                if one != other:
+                    files = " and ".join(f"{of.label}.jsonl ({of.method})" for of in (its_header, header))
+                    raise InputError(
+                        f"{files} hold different {what}, {one!r} and {other!r}, under the id {line.id!r} of "
+                        f"{' '.join(filter(None, place))}: they were run on different data, or the data were changed "
+                        "in between. Report on them apart, or run one of them again"
+                    )
             entry.lines[(*place, line.id)] = line
     rows = [
         replace(entry, title=f"{entry.title}{MARK}") if entry.learned else entry
@@ -231,6 +230,15 @@ def shared(rows: Sequence[Entry], group: Group | None = None) -> list[Identity]:
     """The questions of a group that all of some rows were asked, in the order of the first."""
     first, *others = (row.lines for row in rows)
     return [one for one in first if (group is None or one in group.questions) and all(one in row for row in others)]
+
+
+def parted(questions: Iterable[Identity], by: Callable[[Identity], _K | None]) -> dict[_K, list[Identity]]:
+    """Questions by something that they have, in its order; those that have it not are in no part."""
+    found: dict[_K, list[Identity]] = {}
+    for one in questions:
+        if (key := by(one)) is not None:
+            found.setdefault(key, []).append(one)
+    return dict(sorted(found.items()))
 
 
 def paired(

@@ -1,24 +1,9 @@
 """What this version should reproduce: small YAML files, each a command with the figures that it is expected to give.
 
-::
-
-    what: KEQA is ahead of always retrieving on the testbed
-    command: keqa compare keqa rag --testbed --limit 60 --out {folder}
-    figures:
-      - {name: F1 of KEQA, run: keqa, measure: f1, expected: 0.58, tolerance: 0.05}
-      - {name: EM on bridges, run: keqa, measure: em, kind: bridge, expected: 0.4, tolerance: 0.1}
-      - {name: its lead, table: table1, row: SlimPLM, column: KEQA's lead in F1 mean, expected: 0.1, tolerance: 0.1}
-
-A figure is one of
-
-* a measure of a run file that the command writes into ``{folder}``;
-* a cell of a table of ``{folder}/report``, by the first cell of its row (or a list of the first ones, for the points of
-  a figure) and the heading of its column, as in the table's CSV file;
-* a place in the JSON that the command prints, such as ``at: rows/method=KEQA/f1/mean``, or
-  ``at: scores/task=decompose&demonstrations=8/right`` where one name is not enough.
-
-Commands that have to run before it, such as one that compiles a program into ``{folder}``, stand under ``first``. A
-case is trusted as a Makefile is; what its commands write lies in ``{folder}``, so that none overwrites other work.
+docs/commands.md shows one. A figure is a measure of a run file that the command writes into ``{folder}``; a cell of a
+table of ``{folder}/report``, by the first cells of its row and the heading of its column in the CSV file; or a place in
+the JSON that the command prints, such as ``at: scores/task=decompose&demonstrations=8/right``. A case is trusted as a
+Makefile is; what its commands write lies in ``{folder}``, so that none overwrites other work.
 """
 
 from __future__ import annotations
@@ -26,23 +11,22 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from argparse import ArgumentParser
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import yaml  # type: ignore[import-untyped]
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.questions import MEASURES, brief_of, measure
 from keqa.evaluation.run_file import iter_lines
-from keqa.storage.untrusted import plain
+from keqa.storage.untrusted import reasons
 
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""
@@ -53,18 +37,16 @@ _SHIPPED = files("keqa.evaluation.reproduction") / "expected"
 _COMMANDS = ("ask", "compare", "compile", "demo", "documents", "evaluate", "testbed")
 # Those that write a file, by default in the working folder.
 _WRITING = ("compare", "compile", "documents", "evaluate")
-_OUTPUT = re.compile(r"(--out|--work|-o)=?(.*)")
+_OUTPUTS = ArgumentParser(add_help=False, allow_abbrev=False)
+_OUTPUTS.add_argument("--out", "-o", nargs="?", const="")
+_OUTPUTS.add_argument("--work", nargs="?", const="")
 
 
 FileName = Annotated[str, Field(max_length=200, pattern=r"^[^/\\:.][^/\\:]*$")]
 """The name of a file of the case's folder, without its ending."""
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Expected(_Read):
+class Expected(BaseModel, frozen=True, extra="forbid", strict=True):
     """A figure: its name in the report, where it is found, what it should be, and how far it may be from that."""
 
     name: str = Field(min_length=1)
@@ -91,7 +73,7 @@ class Expected(_Read):
         return self
 
 
-class Case(_Read):
+class Case(BaseModel, frozen=True, extra="forbid", strict=True):
     """A command as a user would type it, how it ends, and what it is expected to give."""
 
     name: str
@@ -107,21 +89,19 @@ class Case(_Read):
         """Refuse what is no command to measure with, or would write elsewhere than into the case's folder."""
         for command in [commands] if isinstance(commands, str) else commands:
             words = shlex.split(command)
-            if len(words) < 2 or words[0] != "keqa" or words[1] not in _COMMANDS:
+            if words[:1] != ["keqa"] or not {*words[1:2]} & {*_COMMANDS}:
                 raise ValueError(f"a command is 'keqa …' with one of {', '.join(_COMMANDS)}")
-            found = [(_OUTPUT.fullmatch(word), after) for word, after in zip(words, [*words[1:], ""], strict=True)]
-            outputs = {match[1]: match[2] or after for match, after in found if match is not None}
+            outputs = vars(_OUTPUTS.parse_known_args(words)[0])
             for option, value in outputs.items():
-                first, *rest = value.split("/")
+                first, *rest = (FOLDER if value is None else value).split("/")
                 if first != FOLDER or ".." in rest:
-                    raise ValueError(f"{option} {value} is elsewhere; a case writes into {FOLDER}")
-            if words[1] in _WRITING and not outputs.keys() & {"-o", "--out"}:
+                    raise ValueError(f"--{option} {value} is elsewhere; a case writes into {FOLDER}")
+            if words[1] in _WRITING and outputs["out"] is None:
                 raise ValueError(f"keqa {words[1]} needs --out {FOLDER}, for a case writes nowhere else")
         return commands
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """A figure of a case, and what came out; None where nothing did, with the problem."""
 
     case: str
@@ -173,10 +153,8 @@ def read_case(file: Path | Traversable) -> Case:
     try:
         return Case.model_validate({**value, "name": file.name.rpartition(".")[0]})
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        where = f"{'.'.join(map(str, problem['loc']))}: ".removeprefix(": ")
-        line = _line_of(node, problem["loc"])
-        raise InputError(f"{file}, line {line}: {where}{plain(problem['msg'])}") from error
+        line = _line_of(node, error.errors()[0]["loc"])
+        raise InputError(f"{file}, line {line}: {reasons(error)}") from error
 
 
 def _line_of(node: Any, place: tuple[int | str, ...]) -> int:

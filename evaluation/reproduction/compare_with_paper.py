@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from keqa.evaluation.reports.grid import Grid, Named, number, table, text
 from keqa.evaluation.reports.judge import Labels, accuracies, pairs_by_group, same_judge
 from keqa.evaluation.reports.parts import untouched_note
-from keqa.evaluation.reports.published import DATASETS, published
+from keqa.evaluation.reports.published import datasets, published
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
-
-DENSE = "dense"
-"""Ends the labels of runs with a dense retriever."""
+from keqa.evaluation.reproduction.experiments import DENSE
 
 _NOTE = "The paper's figures are for gpt-3.5-turbo and BM25 over Wikipedia of December 2018, on 500 questions a set."
 _HEADINGS = {"f1": "F1", "em": "EM", "accuracy": "ACC", "retrievals": "R", "task samples": "L", "task tokens": "token"}
@@ -32,12 +30,12 @@ def compare_with_paper(entries: Sequence[Entry], labels: Labels | None = None, l
     """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here."""
     usual = [entry for entry in entries if entry.label == entry.method]
     dense = [entry for entry in entries if entry.label == f"{entry.method}-{DENSE}"]
-    datasets = [name for name in DATASETS if any(entry.on(name) for entry in entries)]
-    first = _pairs("table1", datasets, "Table 1, here and in the paper", usual)
-    third = _pairs("table3", datasets, "Table 3, with a dense retriever, here and with the paper's DPR", dense)
-    fifth = _pairs("table5", datasets, "Table 5, costs of a question, here and in the paper", usual, _COUNTED)
-    judges = _judges(entries, datasets, labels, labelled_by)
-    found = (first, judges, third, _other_models(datasets), fifth, _steps(usual))
+    there = [name for name in datasets("keqa") if any(entry.on(name) for entry in entries)]
+    first = _pairs("table1", there, "Table 1, here and in the paper", usual)
+    third = _pairs("table3", there, "Table 3, with a dense retriever, here and with the paper's DPR", dense)
+    fifth = _pairs("table5", there, "Table 5, costs of a question, here and in the paper", usual, _COUNTED)
+    judges = _judges(entries, there, labels, labelled_by)
+    found = (first, judges, third, _other_models(there), fifth, _steps(usual))
     return [grid for grid in found if grid is not None]
 
 
@@ -54,15 +52,17 @@ def _pairs(name: str, datasets: Sequence[str], title: str, entries: Sequence[Ent
         rows.append([("method", text(entry.title))])
         for dataset, of in shown:
             both = (measure(of, entry.on(dataset)), figures.get((row, dataset, of)))
-            group = f"{dataset} {_HEADINGS.get(of, 'time')}"
-            for side, value in zip(("here", "paper"), both, strict=True):
-                rows[-1].append(((side, group), number(value if entry.comparable else None)))
+            rows[-1] += _both(f"{dataset} {_HEADINGS.get(of, 'time')}", *(both if entry.comparable else (None, None)))
     scored = [untouched_note(list(kept))] if any(of in _SCORES for _, of in shown) else []
     if incomparable := ", ".join(entry.title for entry in kept if not entry.comparable):
         # It is their prompts that were measured.
         why = "Not comparable, for too many outputs did not parse, and so without figures of either side"
         notes = (*notes, f"{why}: {incomparable}.")
     return table(f"paper-{name}", title, rows, _NOTE, *notes, *scored)
+
+
+def _both(group: str, here: float | None, there: float | None, digits: int = 3) -> list[Named]:
+    return [(("here", group), number(here, digits)), (("paper", group), number(there, digits))]
 
 
 def _as_published(entry: Entry) -> str:
@@ -89,7 +89,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
     for name in dict.fromkeys(name for name, _ in figures):
         lines.append([("judge", text(name))])
         for dataset, here in zip(shown, found.get(name, [None] * len(pairs)), strict=True):
-            lines[-1] += [(("here", dataset), number(here)), (("paper", dataset), number(figures[name, dataset]))]
+            lines[-1] += _both(dataset, here, figures[name, dataset])
     counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
     truth = "the gold answers of quizzes, as far as the data have them"
     if labels is not None:
@@ -110,7 +110,7 @@ def _steps(entries: Sequence[Entry]) -> Grid | None:
         here = measure(f"{step} seconds", lines)
         if here is None:
             return None
-        rows.append([("step", text(step)), (("here", place), number(here, 2)), (("paper", place), number(there, 2))])
+        rows.append([("step", text(step)), *_both(place, here, there, 2)])
     return table("paper-steps", "Seconds of a question by step, here and in the paper", rows, _SUMMED)
 
 

@@ -30,26 +30,17 @@ from keqa.optimize.reference import Labeller
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
-from keqa.programs.records import Cost
 from keqa.programs.registry import Spec, parse_spec
 from keqa.programs.saving.folder import about
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
-_FEW, _MOST_HELD_OUT = 8, 100
-"""How compiling holds questions out, see `keqa.optimize.options`."""
-
-_SETS = 4
-"""Sets of demonstrations that compiling tries, unless another number is given."""
-
-_REHEARSED_PAIRS = 4
-"""Training questions that a compilation is rehearsed with, and validation questions at most."""
-
-_REHEARSED = 3
-"""Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
-
+# How compiling holds questions out, see `keqa.optimize.options`, and how many sets of demonstrations it tries.
+_FEW, _MOST_HELD_OUT, _SETS = 8, 100, 4
+# So many training questions a compilation is rehearsed with, and questions of a data set a method; their prompts differ
+# by the length of passages only.
+_REHEARSED_PAIRS, _REHEARSED = 4, 3
 _QUANTITIES = ("LM calls", "tokens read", "tokens written", "US dollars")
-_Rehearsal = Callable[[bool, Roles], Any]
 
 
 class CostBounds(NamedTuple):
@@ -84,9 +75,17 @@ class Estimate:
         """Over all language models."""
         return CostBounds(*map(total, zip(*self.bounds.values(), strict=True)))
 
+    def of(self, model: str) -> Estimate:
+        """That of one language model alone."""
+        spent = None if self.expected is None else {model: self.expected.get(model, Spent())}
+        return replace(self, bounds={model: self.bounds[model]}, expected=spent)
+
 
 def _bounds(
-    models: Mapping[str, str], rehearse: _Rehearsal, factor: float, tokens: Callable[[str], int] | None = None
+    models: Mapping[str, str],
+    rehearse: Callable[[bool, Roles], Any],
+    factor: float,
+    tokens: Callable[[str], int] | None = None,
 ) -> dict[str, CostBounds]:
     """What each language model is asked for where all of them know everything, and where they know nothing."""
     found = []
@@ -137,21 +136,14 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
     learned, held = _split(plain.questions)
     least = (learned + held) / plain.questions
     most = (learned + held * (1 + _SETS + predictors)) / plain.questions
-    bounds = {
-        model: CostBounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()
-    }
-    return Estimate("training", label, plain.questions, bounds)
+    scaled = {model: CostBounds(of.least.times(least), of.most.times(most)) for model, of in plain.bounds.items()}
+    return Estimate("training", label, plain.questions, scaled)
 
 
 def estimate_compilation(
     spec: Spec, parts: Parts, questions: Split, models: Mapping[str, str], options: Mapping[str, Any]
 ) -> Estimate:
-    """Rehearse a whole compilation on a few of its questions; what is spent grows with their number.
-
-    Once with stand-ins that know everything, all of whose answers are right, and once with some that know nothing. The
-    draws of a boundary model, which few questions are too few for, are added; what an optimizer with a language model
-    that reflects, or a training, asks for is not.
-    """
+    """Rehearse a whole compilation on a few of its questions; what is spent grows with their number."""
     train = questions.train[:_REHEARSED_PAIRS]
     shared = questions.val[0].id in {one.id for one in questions.train}
     share = round(len(train) * len(questions.val) / len(questions.train))
@@ -219,45 +211,41 @@ def estimates(found: Sequence[Estimate]) -> Grid:
     rows.append(_row("all", "", found, measured=measured))
     models = list(dict.fromkeys(model for one in found for model in one.bounds))
     for model in models if len(models) > 1 else ():
-        of_it = []
-        for one in (one for one in found if model in one.bounds):
-            spent = None if one.expected is None else {model: one.expected.get(model, Spent())}
-            of_it.append(replace(one, bounds={model: one.bounds[model]}, expected=spent))
-        rows.append(_row("all", model, of_it, measured=measured))
+        rows.append(_row("all", model, [one.of(model) for one in found if model in one.bounds], measured=measured))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
         "knows nothing. What runs share is counted for each, and a request that brings several samples as several.",
     ]
     unknown = [model for model in models if price(model, Spent()) is None]
     if unknown:
-        notes.append(
-            f"The price of {', '.join(unknown)} is unknown: LiteLLM's price map does not have it, and no sum of "
-            "dollars includes it."
-        )
+        named = ", ".join(unknown)
+        why = "LiteLLM's price map does not have it, and no sum of dollars includes it"
+        notes.append(f"The price of {named} is unknown: {why}.")
     if measured:
-        lacking = [f"{one.dataset} {one.label}" for one in found if one.expected is None]
-        notes.append(
-            "Expected: what a question cost in the smaller run, times the questions of this one."
-            + (f" Not in the smaller run, and in no sum of what is expected: {', '.join(lacking)}." if lacking else "")
-        )
+        lacking = ", ".join(f"{one.dataset} {one.label}" for one in found if one.expected is None)
+        without = f" Not in the smaller run, and in no sum of what is expected: {lacking}." if lacking else ""
+        notes.append(f"Expected: what a question cost in the smaller run, times the questions of this one.{without}")
     return table("estimate", "What it will cost", rows, *notes, ruled={len(found)})
 
 
 def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -> list[Named]:
     by_model = [pair for one in found for pair in one.bounds.items()]
-    known = [pair for one in found for pair in (one.expected or {}).items()]
-    # What is spent in all, and on which language model.
+    expected = [pair for one in found for pair in (one.expected or {}).items()]
+    # What is spent in all, and what that costs by language model.
     ends = {
-        "least": (total(one.total.least for one in found), [(model, of.least) for model, of in by_model]),
-        **({"expected": (total(spent for _, spent in known), known)} if measured else {}),
-        "most": (total(one.total.most for one in found), [(model, of.most) for model, of in by_model]),
+        "least": (total(one.total.least for one in found), _dollars((model, of.least) for model, of in by_model)),
+        "expected": (total(spent for _, spent in expected), _dollars(expected)),
+        "most": (total(one.total.most for one in found), _dollars((model, of.most) for model, of in by_model)),
     }
+    shown = {name: [*map(_count, spent), dollars] for name, (spent, dollars) in ends.items()}
+    if not measured:
+        del shown["expected"]
+    elif not expected:
+        shown["expected"] = [EMPTY] * len(_QUANTITIES)
     cells: list[Named] = [("data set", text(dataset)), ("run", text(run))]
     cells.append(("questions", _count(sum(one.questions for one in found))))
     for place, quantity in enumerate(_QUANTITIES):
-        for name, (spent, by_lm) in ends.items():
-            cell = _count(spent[place]) if place < len(spent) else _dollars(by_lm)
-            cells.append(((name, quantity), cell if by_lm else EMPTY))
+        cells += [((name, quantity), end[place]) for name, end in shown.items()]
     return cells
 
 
@@ -275,12 +263,6 @@ def _dollars(spent: Iterable[tuple[str, Spent]]) -> Cell:
     return Cell(sum(prices), f"{sum(prices):,.2f}") if prices else Cell(None, "unknown")
 
 
-def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
-    """What a question costs of one language model, in all roles that it has."""
-    roles = [role for name, role in cost.by_role.items() if models[name] == model]
-    return total(Spent(role.samples, role.prompt_tokens, role.completion_tokens) for role in roles)
-
-
 SpentOn = tuple[int, Mapping[str, Spent]]
 """How many questions were asked, and what they cost by language model."""
 
@@ -288,13 +270,14 @@ SpentOn = tuple[int, Mapping[str, Spent]]
 def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn | None:
     """What a run has cost; None where there is no such run."""
     path = run_path(folder, label)
-    costs = [line.record.cost if line.record else Cost() for line in iter_lines(path)] if path.exists() else []
-    found = {model: total(spent_on(one, model, models) for one in costs) for model in models.values()}
-    return (len(costs), found) if costs else None
+    lines = list(iter_lines(path)) if path.exists() else []
+    roles = [pair for line in lines if line.record is not None for pair in line.record.cost.by_role.items()]
+    spent = [(models[name], Spent(one.samples, one.prompt_tokens, one.completion_tokens)) for name, one in roles]
+    found = {model: total(one for of, one in spent if of == model) for model in models.values()}
+    return (len(lines), found) if lines else None
 
 
-@dataclass(frozen=True)
-class TrainingCost:
+class TrainingCost(NamedTuple):
     """What it has cost to make a program that learned, and chose among candidates by questions held out."""
 
     by_model: Mapping[str, Spent]
@@ -317,9 +300,9 @@ def spent_on_training(folder: Path, model: str) -> TrainingCost | None:
     """What it has cost to make a saved program; None where there is none, or it does not say."""
     try:
         said = about(folder)
-        parts = [said["spent"], said.get("spent_earlier") or {}]
         counted = ("calls", "prompt_tokens", "completion_tokens")
-        spent = Spent(*(sum(float(part.get(name, 0)) for part in parts) for name in counted))
+        sent = (said["spent"], said.get("spent_earlier") or {})
+        spent = total(Spent(*(float(part.get(name, 0)) for name in counted)) for part in sent)
         learned, held = said["questions"]["train"], said["questions"]["validation"]
         return TrainingCost({model: spent}, learned, held, len(said.get("trials") or []))
     except (KeqaError, LookupError, TypeError, ValueError, AttributeError):
@@ -336,13 +319,12 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
     """What everything has cost, a row a run."""
-    shown = [*((dataset, label, [spent]) for dataset, label, (_, spent) in rows)]
-    shown.append(("all", "", [spent for _, _, (_, spent) in rows]))
+    shown = [(dataset, label, list(spent.items())) for dataset, label, (_, spent) in rows]
+    shown.append(("all", "", [pair for _, _, pairs in shown for pair in pairs]))
     lines: list[list[Named]] = []
-    for dataset, label, found in shown:
-        parts = [part for by_model in found for part in by_model.items()]
-        counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in parts)), strict=False)
-        dollars = (Column(_QUANTITIES[-1]), text(_dollars(parts).text))
+    for dataset, label, pairs in shown:
+        counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in pairs)), strict=False)
+        dollars = (Column(_QUANTITIES[-1]), text(_dollars(pairs).text))
         lines.append([("data set", text(dataset)), ("run", text(label)), *counts, dollars])
     note = (
         "As the estimate counts it: what runs share is counted for each, and what a cache answered as if it had been "

@@ -1,4 +1,4 @@
-"""The KEQA paper's own experiments (section 4), as the runs that they take."""
+"""The papers' own experiments, as the runs that they take: their YAML files in `reports/papers` say which."""
 
 from __future__ import annotations
 
@@ -12,44 +12,40 @@ from typing import Any
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
-from keqa.evaluation.reports.published import DATASETS, published
-from keqa.evaluation.reproduction.compare_with_paper import DENSE
+from keqa.evaluation.reports.published import datasets, paper
 from keqa.programs.registry import METHODS, Method, Spec, compilable, parse_spec, takes
 
-SAMPLE = 500
-"""Questions of each data set (section 4.1)."""
+DESIGN: dict[str, Any] = paper("keqa")["experiments"]
+"""The KEQA paper's (section 4.1)."""
 
-SETTINGS: dict[str, Any] = {"tries": 5, "threshold": "0.8", "top_k": 10}
-"""N_c, \u03b1 and top-k (section 4.1); the 8 demonstrations are the default of a utility reference."""
+SETTINGS: dict[str, Any] = DESIGN["settings"]
+"""N_c, \u03b1 and top-k; the 8 demonstrations are the default of a utility reference."""
 
-_ONE_HOP = {"decompose": False}
-"""A question of one hop is its own quiz: the paper counts 5.08 LM calls for one of NQ, N_c of them draws (Table 5)."""
+DENSE = "dense"
+"""Ends the labels of runs with a dense retriever."""
 
-# Those that search once, or read at the end, as KEQA does; each of the others searches step by step for a few passages,
-# as many as its own paper says.
-_TOP_K_TOO = ("rag", "rag-cot", "rowen", "slimplm")
+COMPILED = "compiled"
+"""Ends the labels of baselines that learned from the training questions."""
 
-_ANALYSED = ("nq", "strategyqa")
-"""The data sets of Tables 2 to 5 and Figures 3 to 5."""
-
-# With five samples these are all the thresholds from 0.4 to 1 that differ.
-_THRESHOLDS = ("0.4", "0.6", "1.0")
-_TOP_K = (5, 10, 15, 20)
-_COMPARED = ("keqa", "rag")
-_OVERALL = tuple(dict.fromkeys(method for method, _, _ in published("keqa", "table1")))
 FEW_SHOT = "cot-few-shot"
 """The row of Table 1 that takes demonstrations of reasoning: fixed ones, or those of a compiled program."""
 
 OF_REFERENCE = ("keqa-no-reference", "keqa-random-reference")
 """The rows of Table 1 that change what a utility reference shows; without one KEQA itself is the former."""
 
+_COMPARED = ("keqa", "rag")
+# Beside vanilla RAG on sets of several hops, where every other method reasons as well; the paper has no such row.
 _REASONING = "rag-cot"
-"""Beside vanilla RAG on sets of several hops, where every other method reasons as well; the paper has no such row."""
-
-COMPILED = "compiled"
-"""Ends the labels of baselines that learned from the training questions."""
-
 _UNUSUAL = re.compile(r"[^\w.+=@-]+")
+
+
+def rows_of(design: dict[str, Any], dataset: str, place: int) -> list[str]:
+    """What is run on a data set, the so many-th from 0: the rows of all sets, and those of some or of the first."""
+    rows = list(design["rows"])
+    for more in design["more"]:
+        if dataset in more.get("sets", [dataset]) and place < more.get("first", place + 1):
+            rows += more["rows"]
+    return rows
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class Experiment:
 
 
 def experiments(
-    datasets: Sequence[str],
+    named: Sequence[str],
     *,
     dense: bool,
     left_out: Collection[str] = (),
@@ -72,45 +68,40 @@ def experiments(
     compiled: bool = False,
 ) -> Iterator[Experiment]:
     """The runs of Table 1 on every data set, and those of the other tables and figures on NQ and StrategyQA."""
-    for dataset in datasets:
-        if dataset not in DATASETS:
-            raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
+    known = datasets("keqa")
+    for dataset in named:
+        if dataset not in known:
+            raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(known)}")
     endings = _endings(others)
-    for dataset in datasets:
-        names = [name for name in _of_table_1(dataset) if name not in left_out]
-        if dataset in _ANALYSED:
-            names += [f"keqa:threshold={alpha}" for alpha in _THRESHOLDS]
-            names += [f"keqa:top_k={k}" for k in _TOP_K if k != SETTINGS["top_k"]]
-            names += [f"keqa-full:top_k={k}" for k in _TOP_K]
-            names += ["gate-probability"]
+    for place, dataset in enumerate(named):
+        names = [name for name in rows_of(DESIGN, dataset, place) if name not in left_out]
+        if "rag" in names and BENCHMARKS[dataset].multi_hop:
+            names.insert(names.index("rag") + 1, _REASONING)
         yield Experiment(dataset, tuple(map(parse_spec, names)))
         if compiled:
             learning = [name for name in names if name in compiled_names()]
             yield Experiment(dataset, _called(learning, COMPILED), compiled=True)
-        if dataset in _ANALYSED and dense:
+        if analysed(dataset) and dense:
             yield Experiment(dataset, _called(_COMPARED, DENSE), dense=True)
-        for number, ending in enumerate(endings if dataset in _ANALYSED else ()):
+        for number, ending in enumerate(endings if analysed(dataset) else ()):
             yield Experiment(dataset, _called(_COMPARED, ending), lm=number)
 
 
 def analysed(dataset: str) -> bool:
     """Whether Tables 2 to 5 and Figures 3 to 5 have a data set."""
-    return dataset in _ANALYSED
+    return dataset in DESIGN["analysed"]
 
 
 def compiled_names() -> tuple[str, ...]:
     """The baselines that have a row that learned beside their own; zero-shot CoT would be few-shot then."""
-    return tuple(
-        name
-        for name in (*_OVERALL, _REASONING)
-        if METHODS[name].kind == "baseline" and compilable(METHODS[name]) and name != "cot"
-    )
+    baselines = (METHODS[name] for name in (*DESIGN["rows"], _REASONING) if METHODS[name].kind == "baseline")
+    return tuple(one.name for one in baselines if compilable(one) and one.name != "cot")
 
 
 def in_table_order(label: str) -> tuple[int, bool]:
     """Sorts runs of a data set: a row that learned stands beside the one that did not."""
     name = label.removesuffix(f"-{COMPILED}")
-    order = _of_table_1("")
+    order = [row for rag in DESIGN["rows"] for row in ([rag, _REASONING] if rag == "rag" else [rag])]
     return order.index(name) if name in order else len(order), name != label
 
 
@@ -125,8 +116,8 @@ def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
 
 def settings_for(method: Method, dataset: str) -> dict[str, Any]:
     """What of section 4.1 a method is set up with on a data set: top-k are the candidates that KEQA picks from."""
-    settings = SETTINGS if BENCHMARKS[dataset].multi_hop else {**SETTINGS, **_ONE_HOP}
-    known = takes(method) - (set() if method.kind != "baseline" or method.name in _TOP_K_TOO else {"top_k"})
+    settings = SETTINGS if BENCHMARKS[dataset].multi_hop else {**SETTINGS, **DESIGN["one_hop"]}
+    known = takes(method) - (set() if method.kind != "baseline" or method.name in DESIGN["top_k_too"] else {"top_k"})
     return {name: value for name, value in settings.items() if name in known}
 
 
@@ -142,14 +133,6 @@ def _endings(models: Sequence[str]) -> list[str]:
         taken.add(ending.casefold())
         found.append(ending)
     return found
-
-
-def _of_table_1(dataset: str) -> list[str]:
-    """The methods of Table 1, and RAG that reasons unless a data set is of one hop."""
-    names = list(_OVERALL)
-    if "rag" in names and (dataset not in BENCHMARKS or BENCHMARKS[dataset].multi_hop):
-        names.insert(names.index("rag") + 1, _REASONING)
-    return names
 
 
 def _called(names: Sequence[str], ending: str) -> tuple[Spec, ...]:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, table, text
-from keqa.evaluation.reports.published import paper, published
+from keqa.evaluation.reports.published import datasets, paper, published
 from keqa.metrics.accuracy import holds_answer
 from keqa.programs.registry import METHODS
 
-ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
+ROWS: tuple[str, ...] = tuple(paper("ks-llm")["experiments"]["rows"])
 """The rows of Table 1, by the names of the methods."""
-
-K = (1, 2, 3, 5, 10)
-"""The k of Figure 3."""
-
-LENGTHS = (300, 500, 1000, 2000)
-"""The tokens of a document in Table 2."""
-
-DATASETS = list(dict.fromkeys(dataset for _, dataset, _ in published("ks-llm", "table1")))
-"""The paper's data sets, by the names under which they are loaded."""
 
 LM = "Vicuna-13B"
 """The language model of Table 2 and Figure 3."""
@@ -36,8 +27,7 @@ _RECALL = (
 _LONGEST = 600
 
 
-@dataclass(frozen=True)
-class KSRun:
+class KSRun(NamedTuple):
     """A row on a data set with an LM."""
 
     dataset: str
@@ -58,8 +48,7 @@ class KSRun:
     @property
     def seconds(self) -> float:
         """What the LM took, over all questions."""
-        records = [line.record for line in self.run.lines if line.record is not None]
-        return sum(role.seconds for record in records for role in record.cost.by_role.values())
+        return sum(line.record.cost.total.seconds for line in self.run.lines if line.record is not None)
 
 
 def selection_recall(line: RunLine) -> bool | None:
@@ -96,9 +85,9 @@ def _overall(runs: Sequence[KSRun]) -> Grid | None:
                 rows[-1] += _scored(there.get((method, dataset, lm)), dataset, f"{lm} ")
             for (row, place, lm), value in figures.items():
                 rows[-1] += [((f"paper, {lm}", dataset), _percent(value))] * ((row, place) == (method, dataset))
-    counts = [(f"{METHODS[one.method].title} on {one.dataset}", len(one.run.failed)) for one in runs if one.usual]
-    failed = [f"{title} {some}" for title, some in counts if some]
-    notes = [f"Questions that failed, which count as wrong: {', '.join(failed)}."] if failed else []
+    counts = ((f"{_title(one.method).text} on {one.dataset}", len(one.run.failed)) for one in runs if one.usual)
+    failed = ", ".join(f"{title} {some}" for title, some in counts if some)
+    notes = [f"Questions that failed, which count as wrong: {failed}."] if failed else []
     title = "KS-LLM, Table 1, here and in the paper"
     return table("ks-llm-table1", title, rows, _RECALL, *notes, *paper("ks-llm")["remarks"])
 
@@ -114,17 +103,12 @@ def _lengths(runs: Sequence[KSRun]) -> Grid | None:
     shown += [("standard-doc", tokens, cut[tokens]) for tokens in sorted(cut)]
     shown += [("ks-llm", 0, usual.get("ks-llm"))]
     figures = published("ks-llm", "table2")
-    rows: list[list[Named]] = [
-        [
-            ("method", _title(method)),
-            ("tokens", Cell(tokens, f"{tokens:,}") if tokens else EMPTY),
-            *_scored(one),
-            ("seconds", EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}")),
-            ("paper, EM", _percent(figures.get((method, str(tokens), "EM")))),
-            (Column("paper, minutes"), text(figures.get((method, str(tokens), "minutes"), ""))),
-        ]
-        for method, tokens, one in shown
-    ]
+    rows: list[list[Named]] = []
+    for method, tokens, one in shown:
+        printed = {of: figures.get((method, str(tokens), of)) for of in ("EM", "minutes")}
+        rows.append([("method", _title(method)), ("tokens", Cell(tokens, f"{tokens:,}") if tokens else EMPTY)])
+        rows[-1] += [*_scored(one), ("seconds", EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}"))]
+        rows[-1] += [("paper, EM", _percent(printed["EM"])), (Column("paper, minutes"), text(printed["minutes"] or ""))]
     note = f"On {first[0].dataset} with {first[0].lm}; the paper: TriviaQA-verified with {LM} on an A100."
     seconds = "Seconds: those of the LM's calls, over all questions, none of which a cache answered."
     return table("ks-llm-table2", "KS-LLM, Table 2, length of the document", rows, note, seconds)
@@ -148,7 +132,7 @@ def _sentences(runs: Sequence[KSRun]) -> Grid | None:
             found.append((usual.get((dataset, method)), figures.get((method, dataset, LM))))
         for row, (one, value) in zip(rows, found, strict=True):
             row += _scored(one, dataset)
-            row += [(("paper, EM", dataset), _percent(value))] * (dataset in DATASETS)
+            row += [(("paper, EM", dataset), _percent(value))] * (dataset in datasets("ks-llm"))
     note = f"With {runs[0].lm}; the paper: {LM}, of whose figure the text names the points of k = 2."
     return table("ks-llm-figure3", "KS-LLM, Figure 3, sentences selected", rows, note, _RECALL, ruled={len(ks)})
 
@@ -171,15 +155,12 @@ def _case(runs: Sequence[KSRun]) -> Grid | None:
     for quiz in best.record.quizzes[:1] if best.record is not None else ():
         here["triples"] = "; ".join(quiz.triples)
         here["evidence"] = " ".join(f"{one.text} ({one.distance:.2f})" for one in quiz.selected)
-    rows: list[list[Named]] = [
-        [
-            ("", _title(name) if name in METHODS else text(name)),
-            ("here", text(here.get(name, "")[:_LONGEST])),
-            (f"paper, {LM}", text(printed)),
-        ]
-        for name, printed in paper("ks-llm")["case"].items()
-    ]
     note = "Behind each sentence its distance from the nearest triple."
+    heads = ("", "here", f"paper, {LM}")
+    rows = (
+        zip(heads, (_title(name), text(here.get(name, "")[:_LONGEST]), text(printed)), strict=True)
+        for name, printed in paper("ks-llm")["case"].items()
+    )
     return table("ks-llm-table3", "KS-LLM, Table 3, a case", rows, note)
 
 
@@ -187,8 +168,8 @@ def _first(runs: Sequence[KSRun]) -> list[KSRun]:
     return [one for one in runs if (one.dataset, one.lm) == (runs[0].dataset, runs[0].lm)]
 
 
-def _title(method: str) -> Cell:
-    return text(METHODS[method].title)
+def _title(name: str) -> Cell:
+    return text(METHODS[name].title if name in METHODS else name)
 
 
 def _scored(one: KSRun | None, group: str = "", before: str = "") -> list[Named]:

@@ -1,9 +1,8 @@
-"""What an experiment will cost, before it is run: its programs over a few of its questions, with a stand-in for the LM.
+"""A stand-in for the language model, with which an experiment is rehearsed: only the replies are not the real ones.
 
-The prompts, the passages in them and the order of calls are the real ones; only the replies are not. Once the stand-in
-knows everything, so that all its samples agree and its first thought concludes, and once nothing, so that every gate
-retrieves, no sentence or query comes again, and every loop runs to its end: what a real LM costs lies between, as
-long as it decomposes into no more quizzes than the stand-in.
+Once it knows everything, so that all its samples agree and its first thought concludes, and once nothing, so that every
+gate retrieves and every loop runs to its end: what a real LM costs lies between, as long as it decomposes into no more
+quizzes than the stand-in.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid 
 _SENTENCE = "a sentence of the length that a language model gives to its reasons when it is asked to explain itself "
 _LONG = ("reasoning", "explanation", "thought", "next_thought")
 _SAME = "one and the same answer"
+# So many training questions' passages take the place of a utility reference.
 _SHOWN = 5
-"""Training questions whose passages take the place of a utility reference."""
 
 
 class Spent(NamedTuple):
@@ -60,10 +59,7 @@ def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Pa
 
 
 class StandIn:
-    """The engine of a language model that is none, and answers always in the same way, or never; with what was spent.
-
-    Safe to use from many threads; copies of the language model spend together.
-    """
+    """The engine of a language model that is none; copies of the language model spend together."""
 
     def __init__(self, knows: bool, tokens: Callable[[str], int]) -> None:
         self._knows, self._tokens = knows, tokens

@@ -1,18 +1,11 @@
-"""What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels.
-
-The paper labels passages for 500 training questions of each data set and keeps all settings fixed: here R is built from
-all of them together, each set by its own rule, and nothing is tuned or held out. The methods that KEQA is compared with
-learn demonstrations from the training questions of the same set. Labels of pairs of answers by a language model are the
-truth of Table 2.
-"""
+"""What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 
@@ -46,14 +39,12 @@ from keqa.storage.journal import Journal
 REFERENCE = "reference"
 """The folder of the KEQA with its utility reference, beside those of the data sets."""
 
+# The data sets whose test questions the paper takes from the train file.
 _SAME_FILE = ("strategyqa",)
-"""The data sets whose test questions the paper takes from the train file."""
-
 _Pair = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(NamedTuple):
     """A program, or none where no passage made a difference; entries that helped and harmed; what has no label."""
 
     folder: Path | None
@@ -203,28 +194,27 @@ def label_pairs(
     judge = Predictor(JudgeConsistency)
     judge.lm = lm
     bound = CallLimiter(in_flight)
-    task = "labels of pairs of answers"
-    fingerprint: dict[str, Any] = {"task": task, "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
-    step, failed = "labelling pairs of answers", 0
+    about = {"task": "labels of pairs of answers", "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
+    found: dict[PairKey, bool] = {}
+    failed = 0
 
     def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
+        if (kept := journal.get(digest(list(pair)))) is not None:
+            return pair, bool(kept["same"])
         session = Session(bound, blocking=True)
         try:
-            return pair, run_blocking(lambda: session.run(means_the_same(judge, *pair)))
+            same = run_blocking(lambda: session.run(means_the_same(judge, *pair)))
         except CallError:
             return pair, None
+        journal.put(digest(list(pair)), {"same": same})
+        return pair, same
 
-    with Journal.open(path, fingerprint) as journal:
-        kept = {pair: journal.get(digest(list(pair))) for pair in pairs}
-        found = {key_of(*pair): bool(one["same"]) for pair, one in kept.items() if one is not None}
-        missing = [pair for pair, one in kept.items() if one is None]
-        progress(step, len(found), len(pairs))
-        with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
-            for pair, same in in_parallel(ask, missing, in_flight):
-                if same is None:
-                    failed += 1
-                else:
-                    journal.put(digest(list(pair)), {"same": same})
-                    found[key_of(*pair)] = same
-                progress(step, len(found) + failed, len(pairs))
+    context = dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None)
+    with Journal.open(path, about) as journal, context:
+        for pair, same in in_parallel(ask, pairs, in_flight):
+            if same is None:
+                failed += 1
+            else:
+                found[key_of(*pair)] = same
+            progress("labelling pairs of answers", len(found) + failed, len(pairs))
     return found, failed

@@ -14,6 +14,7 @@ from keqa.cli import paper as preset
 from keqa.cli.options import LanguageModels
 from keqa.cli.reproduce import PaperOptions
 from keqa.errors import ConfigurationError
+from keqa.evaluation.reproduction.experiments import DESIGN
 from keqa.evaluation.run_file import read_run
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.entries import UtilityEntry
@@ -22,7 +23,6 @@ from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.model
 
-EXPERIMENTS = "keqa.evaluation.reproduction.experiments"
 QUESTIONS = [
     {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
     {"id": "2", "question": "Who is the spouse of the mayor of Carmouth?", "answer": "Someone else"},
@@ -99,8 +99,8 @@ def paper(keqa_command, papers, server, monkeypatch, tmp_path):
     """Runs the preset paper with some methods."""
 
     def run(methods, *more, lm=("openai/scripted", "--api-base", server.api_base)):
-        monkeypatch.setattr(f"{EXPERIMENTS}._OVERALL", methods)
-        monkeypatch.setattr(f"{EXPERIMENTS}._ANALYSED", ())
+        for name, rows in {"rows": methods, "analysed": [], "more": []}.items():
+            monkeypatch.setitem(DESIGN, name, rows)
         given = ("--lm", *lm, *papers, "--out", tmp_path / "runs", "--json", *more)
         return keqa_command("reproduce", "paper", *given)
 

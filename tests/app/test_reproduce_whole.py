@@ -12,6 +12,7 @@ from servers.openai_server import OpenAIServer
 
 from keqa.data.benchmarks import load
 from keqa.evaluation.reports.published import published
+from keqa.evaluation.reproduction.experiments import DESIGN
 from keqa.programs.registry import METHODS
 from keqa.retrievers import Passage, build_index
 
@@ -76,9 +77,9 @@ def ask(keqa_command, server, given, out, *more):
 
 
 def test_the_whole_experiment_in_small(keqa_command, written, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", _FEW)
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._THRESHOLDS", ("0.6",))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._TOP_K", (5, 10))
+    monkeypatch.setitem(DESIGN, "rows", _FEW)
+    more = ["keqa:threshold=0.6", "keqa:top_k=5", "keqa-full:top_k=5", "keqa-full:top_k=10", "gate-probability"]
+    monkeypatch.setitem(DESIGN, "more", [{"sets": DESIGN["analysed"], "rows": more}])
     out, how = tmp_path / "runs", ("--sample", "4", "--embedder", "hashing")
     with served(written) as server:
         first = ask(keqa_command, server, written, out, *how)
@@ -136,7 +137,8 @@ def test_the_whole_experiment_in_small(keqa_command, written, monkeypatch, tmp_p
 @pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside this repository")
 def test_all_rows_on_real_files(keqa_command, monkeypatch, tmp_path):
     """The four data sets of the paper, two questions each; every row of Table 1."""
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+    monkeypatch.setitem(DESIGN, "analysed", [])
+    monkeypatch.setitem(DESIGN, "more", [])
     given = [
         *("--data", f"nq:{SHARED_DATA}/nq/NQ-open.dev.jsonl"),
         *("--train", f"nq:{SHARED_DATA}/nq/NQ-open.efficientqa.dev.1.1.jsonl"),

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from fixtures.run_files import make_line
 
 import keqa
 from keqa.evaluation.demo import DemoResult, MethodResult
+from keqa.evaluation.reports.questions import brief_of
 from keqa.testbed.boundary import Boundary, ExaminedFact
 from keqa.testbed.check import SkillScore
 
 pytestmark = pytest.mark.model
 
-WEAK = MethodResult("closed book", (0.0, 0.0, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0), 0.0, 1.0, 2.0, 1)
-KEQA = MethodResult("KEQA", (1.0, 0.5, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0), 1.25, 17.5, 8.0, 0)
-COMPILED = MethodResult("KEQA, compiled", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0), 1.0, 16.0, 8.0, 0)
+
+def result(method, scores, *, seconds, retrievals, calls, **of_second):
+    """A row of four questions, by EM and F1."""
+    costs = zip(scores, retrievals, calls, strict=True)
+    lines = [
+        make_line(number, em, f1, retrievals=searches, calls=asked, **of_second if number == 1 else {})
+        for number, ((em, f1), searches, asked) in enumerate(costs)
+    ]
+    return MethodResult(method, list(map(brief_of, lines)), seconds)
+
+
+COSTS = {"seconds": 8.0, "retrievals": (1, 1, 1, 2), "calls": (17, 18, 17, 18)}
+WEAK = result(
+    "closed book", [(0, 0), (0, 0), (0, 0.5), (0, 0.5)], seconds=2.0, retrievals=(0,) * 4, calls=(1,) * 4, failed=True
+)
+KEQA = result("KEQA", [(1, 1), (0, 0.5), (1, 1), (1, 1)], **COSTS)
+COMPILED = result("KEQA, compiled", [(1, 1)] * 4, seconds=8.0, retrievals=(1,) * 4, calls=(16,) * 4)
 EXAMINED = [("often", 1, True), ("often", "2/5", True), ("never", "1/5", False)]
 NOWHERE = ("--lm", "openai/scripted", "--api-base", "http://127.0.0.1:9/v1")
 
@@ -50,8 +65,9 @@ def test_the_table_of_the_demo(demo):
     assert ["closed book", "0.25", "0.00", "+0.75*", "0.0", "1.0", "0.50", "1"] in rows
     assert ["KEQA", "0.88", "0.75", "+0.12", "1.2", "17.5", "2.00", "0"] in rows
     assert ["KEQA, compiled", "1.00", "1.00", "1.0", "16.0", "2.00", "0"] in rows
-    assert "Untouched by failures: all 4 questions of every row." in out
-    touched = replace(KEQA, touched=(False, True, False, False))
+    assert "Untouched by failures, of 4: closed book 3 (F1 0.33, EM 0.00); all of the other rows." in out
+    assert "Untouched by failures: all 4 questions of every row." in demo(rows=(KEQA, COMPILED))[0]
+    touched = result("KEQA", [(1, 1), (0, 0.5), (1, 1), (1, 1)], unreadable=1, **COSTS)
     shown = " ".join(demo(rows=(touched, COMPILED))[0].split())
     assert "Untouched by failures, of 4: KEQA 3 (F1 1.00, EM 1.00); all of the other rows." in shown
     figures = json.loads(demo("--json", rows=(touched, COMPILED))[0])["rows"][0]

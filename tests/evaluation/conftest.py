@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fixtures.run_files import line
+from fixtures.run_files import line, towns
 
 from keqa.evaluation.evaluate import evaluate
 from keqa.programs.baselines import ClosedBook
 
 __all__ = ["line"]
-
-
-def towns(count):
-    return [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(count)]
 
 
 def governs(name, inputs, config):

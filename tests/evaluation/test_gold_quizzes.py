@@ -1,9 +1,8 @@
 import pytest
 
 from keqa.data.example import as_example
-from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log, with_golds
+from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log
 from keqa.evaluation.questions import of_testbed
-from keqa.evaluation.records import RunLine
 from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
 
 CHAIN = {
@@ -71,17 +70,16 @@ def test_a_record_has_the_gold_answers_of_the_quizzes_that_were_examined():
     assert golds_within(bare, asked(CHAIN["question"])) is None
 
 
-def line(record, question="?", **golds):
-    return RunLine(id="c", question=question, answers=["Ann Lee"], answer="Bob", scores={}, record=record, **golds)
-
-
 def test_a_line_has_what_its_own_question_the_oracle_and_the_testbed_know():
-    asked_of = line(asked("Q?"), golds={"Q?": ["a"], "R?": []}, quiz_golds={"S?": ["b"]})
-    assert with_golds(asked_of, "mine").quiz_golds == {"Q?": ["a"], "S?": ["b"]}
-    assert with_golds(line(asked("Q?"), golds={}), "mine").quiz_golds is None
-    assert with_golds(line(None), "testbed").quiz_golds is None
+    oracle = {"Who is it that governs Rome?": ["Cai"], "R?": []}
+    assert golds_within(as_example(CHAIN), asked("Who governs Oslo?"), oracle, "mine") == {
+        "Who governs Oslo?": ["Bob"],
+        "Who is it that governs Rome?": ["Cai"],
+    }
+    assert golds_within(as_example(CHAIN), None, {}, "mine") is None
+    assert golds_within(as_example(CHAIN), None, dataset="testbed") is None
     # The testbed knows its quizzes in whichever question they came up.
     bridge = next(question for question in of_testbed("train", 8).examples if question.shape == "bridge")
     known = bridge.quizzes[0].upper()
-    found = with_golds(line(asked(known, "Who never lived?"), quiz_golds={"Who never lived?": ["Ann"]}), "testbed")
-    assert found.quiz_golds == {known: [bridge.quiz_answers[0]]}
+    found = golds_within(as_example(CHAIN), asked(known, "Who governs Oslo?"), oracle, "testbed")
+    assert found == {known: [bridge.quiz_answers[0]]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from fixtures.run_files import towns
 
 from keqa.cli.running import figures, run_table
 from keqa.errors import InputError
@@ -21,7 +22,7 @@ from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.folder import save
 
-TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(4)]
+TOWNS = towns(4)
 # Under other ids, as another data set may call them.
 LEARNED = NOTHING.and_from(
     [SimpleNamespace(id="train-9", question="Who governs Town1?", choices=())],
@@ -59,12 +60,12 @@ def test_an_allowed_overlap_is_in_the_header_and_in_every_table(asked, tmp_path)
     run = read_run(tmp_path / "run.jsonl")
     assert run.header.learned_from == ["t1", "t2"]
     [first, *others] = tables(entries_of([run]))
-    assert first.rows[0].cells[0].text == "run*"
+    assert first.rows[0][0].text == "run*"
     for grid in (first, *others):
         assert grid.notes[-1] == "* after the name of a row: run: 2 of 4 questions were learned from."
     row = SimpleNamespace(spec=parse_spec("closed-book"), tally=tally, path=tmp_path / "run.jsonl")
     grid = run_table([row])._grid
-    assert grid.rows[0].cells[0].text == "closed-book*"
+    assert grid.rows[0][0].text == "closed-book*"
     assert grid.notes[-1] == "* after the name of a row: closed-book: 2 of 4 questions were learned from."
     assert figures([row])[0]["learned_from"] == 2
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fixtures.run_files import towns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,10 +23,6 @@ def mine(tmp_path):
         return str(tmp_path / name)
 
     return write
-
-
-def towns(count):
-    return [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(count)]
 
 
 def ids(questions):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fixtures.run_files import shown
 
 from keqa.errors import InputError
 from keqa.evaluation.evaluate import evaluate
@@ -55,7 +56,7 @@ def test_it_answers_what_it_knows_and_nothing_else_and_tables_tell_silence_from_
         outcomes_of(path)
     assert "abstention" not in [grid.name for grid in tables(entries_of([read_run(run_file)]))]
     (grid,) = (one for one in tables(entries_of([read_run(run_file), read_run(path)])) if one.name == "abstention")
-    assert [[cell.text for cell in row.cells] for row in grid.rows] == [
+    assert shown(grid) == [
         ["run", "120", "1.000", ".500", ".000", "-1.000", "-4.000"],
         ["held", "20", ".500", ".000", ".500", ".500", ".500"],
     ]

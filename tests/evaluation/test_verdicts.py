@@ -6,6 +6,7 @@ import re
 from functools import partial
 
 import pytest
+from fixtures.run_files import towns
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.evaluation.evaluate import evaluate
@@ -84,7 +85,6 @@ def content(line):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retriever, tmp_path):
-    towns = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(COUNT)]
     found = retriever(
         *[f"Mayor{n} governs Town{n}." for n in range(COUNT)],
         found={f"Who governs Town{n}?": [n] for n in range(COUNT)},
@@ -95,7 +95,7 @@ def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retrie
         with OpenAIServer(reply=reply, faults=faults) as server, CallCache(tmp_path / f"{name}.sqlite") as cache:
             program = METHODS[method](found, lms=roles_of(server))
             run = {"out": tmp_path / f"{name}.jsonl", "cache": cache, "in_flight": 4}
-            tally = evaluate(program, towns, **run)
+            tally = evaluate(program, towns(COUNT), **run)
             runs[name] = read_run(tmp_path / f"{name}.jsonl").lines
             if faults is None:
                 continue
@@ -105,12 +105,12 @@ def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retrie
             assert tally.untouched == COUNT - tally.failed - tally.impaired > 0
             assert tally.untouched_mean("em") == 1.0 >= tally.mean("em")
             server.faults = None
-            healed = evaluate(program, towns, **run, retry_failed=True)
+            healed = evaluate(program, towns(COUNT), **run, retry_failed=True)
             assert (healed.failed, healed.impaired, healed.untouched) == (0, 0, COUNT)
             assert healed.asked == tally.failed + tally.impaired
             runs["healed"] = read_run(tmp_path / f"{name}.jsonl").lines
             asked = server.count
-            assert evaluate(program, towns, **run, retry_failed=True).asked == 0
+            assert evaluate(program, towns(COUNT), **run, retry_failed=True).asked == 0
             assert server.count == asked
     assert {line.scores["em"] for line in runs["whole"]} == {1.0}
     for line in runs["faulty"]:
@@ -148,16 +148,6 @@ def test_dspys_own_cache_keeps_none_either(memory_cache):
         assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
 
 
-def test_a_fault_in_a_language_model_of_ones_own_surfaces(scripted):
-    def faulty(name, inputs, config):
-        raise AttributeError("no such attribute")
-
-    program = ClosedBook()
-    program.set_lm(scripted(faulty)[0])
-    with pytest.raises(AttributeError, match="question 1 of the batch"):
-        list(program.answer_many(["Who governs Town1?"]))
-
-
 def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_path):
     town = [{"id": "t", "question": "Who governs Town1?", "answer": "Mayor1"}]
     found = retriever("Mayor1 governs Town1.")
@@ -178,7 +168,6 @@ def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_
 def test_a_fault_in_a_retriever_surfaces_with_the_question_and_keeps_what_was_answered(
     fault, scripted, retriever, tmp_path
 ):
-    towns = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "Ann"} for n in range(3)]
     found = retriever("Ann governs all.")
     search = found.search
 
@@ -193,7 +182,7 @@ def test_a_fault_in_a_retriever_surfaces_with_the_question_and_keeps_what_was_an
     lm.model = "scripted/ann"
     program.set_lm(lm)
     with pytest.raises(type(fault), match="question 't2'") as caught:
-        evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=1)
+        evaluate(program, towns(3), out=tmp_path / "run.jsonl", in_flight=1)
     assert caught.value is fault
     assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1"]
 

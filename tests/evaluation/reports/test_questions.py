@@ -102,7 +102,7 @@ def test_lm_calls_are_tries_and_requests_are_what_was_sent(drawn, run):
     assert not lines[0].timed
     # Beside the paper's costs stand those of the task role.
     grid = compare_with_paper(entries_of([run("keqa", [drawn], dataset="nq")]))[-1]
-    shown = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
+    shown = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0], strict=True)}
     assert (grid.name, shown["nq L here"], shown["nq L paper"]) == ("paper-table5", "8.000", "5.080")
     assert (shown["nq token here"], shown["nq token paper"]) == ("60.000", "239.000")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, GridRow, number, p_value, share, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, number, p_value, share, text
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.render import Rendered, to_csv, to_latex, to_markdown
 from keqa.evaluation.reports.rows import entries_of
@@ -23,7 +23,7 @@ def test_numbers_are_written_without_a_zero_before_the_point():
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_whatever_a_label_holds_it_stays_one_cell_of_one_line(labels):
-    rows = tuple(GridRow((Cell(label, label), number(1.0))) for label in labels)
+    rows = tuple((Cell(label, label), number(1.0)) for label in labels)
     grid = Grid("t", "T", (Column("method", right=False), Column("F1")), rows)
     markdown = to_markdown(grid).split("\n")
     assert len(markdown) == 4 + len(labels) + 1
@@ -39,15 +39,13 @@ def test_whatever_a_label_holds_it_stays_one_cell_of_one_line(labels):
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\n=1", " =1", "＝1"])
 def test_no_spreadsheet_computes_a_label(label):
-    grid = Grid("t", "T", (Column("=2", right=False), Column("F1")), (GridRow((text(label), number(-0.5))),))
+    grid = Grid("t", "T", (Column("=2", right=False), Column("F1")), ((text(label), number(-0.5)),))
     assert list(csv.reader(io.StringIO(to_csv(grid), newline=""))) == [["'=2", "F1"], [f"'{label}", "-0.5"]]
 
 
 def test_what_a_label_holds_acts_in_no_format():
     evil = "[x](javascript:a) &lt;b&gt; $x$ ~y~ \x1b[2J\u202e"
-    grid = Grid(
-        "t", evil, (Column("m", right=False), Column("F1")), (GridRow((text(f"*{evil}"), number(1.0))),), (evil,)
-    )
+    grid = Grid("t", evil, (Column("m", right=False), Column("F1")), ((text(f"*{evil}"), number(1.0)),), (evil,))
     for written in (to_csv(grid), to_markdown(grid), to_latex(grid)):
         assert "\x1b" not in written
         assert "\u202e" not in written

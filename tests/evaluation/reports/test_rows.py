@@ -1,4 +1,5 @@
 import pytest
+from fixtures.run_files import shown
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.overall import overall
@@ -84,7 +85,7 @@ def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
     # The first folder's are the rows of Table 1; both are in Table 4.
     assert [entry.title for entry in main_rows(entries)] == ["Always retrieve", "KEQA"]
     table = by_facet("table4", "lm", entries)
-    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+    assert shown(table) == [
         ["KEQA w keqa/tiny", "1.000"],
         ["RAG w keqa/tiny", ".500"],
         ["KEQA w keqa/small", ".500"],

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fixtures.run_files import shown
 from rich.console import Console
 
 from keqa.cli.running import figures as as_json
@@ -54,14 +55,10 @@ def test_lines_in_brief_say_the_same_as_whole_ones():
     assert figures(brief) == figures(whole)
 
 
-def shown(grid):
-    return [[cell.text for cell in row.cells] for row in grid.rows]
-
-
 def by_method(grid):
     """The rows as mappings from columns to what is shown."""
     names = [column.full for column in grid.columns]
-    return {row.cells[0].text: dict(zip(names, row.cells, strict=True)) for row in grid.rows}
+    return {row[0].text: dict(zip(names, row, strict=True)) for row in grid.rows}
 
 
 def test_scores_costs_and_marks_of_table_1(scored):
@@ -77,7 +74,7 @@ def test_scores_costs_and_marks_of_table_1(scored):
     assert marks["KEQA"] == (True, False, True)
     assert marks["Always retrieve"] == (False, True, False)
     assert marks["Closed book"] == (False, False, False)
-    assert [row.ruled for row in grid.rows] == [False, False, True]
+    assert grid.ruled == {2}
     assert grid.notes[-1] == "KEQA is the best in every column."
 
 
@@ -192,7 +189,7 @@ def test_a_gate_that_draws_nothing_is_measured_by_the_draws_of_another(run, line
 
     grid = gates(entries_of([asked("gate-votes", True), asked("gate-boundary", False)]))
     place = [column.name for column in grid.columns].index("AUROC")
-    assert [row.cells[place].text for row in grid.rows] == [".500", ".750"]
+    assert [row[place].text for row in grid.rows] == [".500", ".750"]
     assert any(note.startswith("Boundary model: a gate that draws less than all") for note in grid.notes)
 
 
@@ -255,7 +252,7 @@ def test_scores_with_and_without_what_a_failure_touched(run, line):
         for one in some:
             row.tally.add(one)
         grid = run_table([row])._grid
-        cells = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
+        cells = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0], strict=True)}
         assert {name: cells[name] for name in cells if name in ("untouched", "untouched F1")} == untouched
         if some is lines:
             (figured,) = as_json([row])
@@ -296,7 +293,7 @@ def test_table_6_shows_what_shows_most_of_the_method_with_all_its_steps(line, qu
         ["", "gold answer", "gold"],
         ["", "KEQA w/o R answers", "an answer"],
     ]
-    assert [row.ruled for row in grid.rows] == [True] + [False] * 8
+    assert grid.ruled == {0}
     several = shown(cases([("nq", "KEQA", lines)], most=4))
     # Right ones first, and among them those with more of the method; one without an answer shows nothing.
     asked = [said for _, step, said in several if step == "question"]

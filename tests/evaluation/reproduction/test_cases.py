@@ -68,7 +68,7 @@ def test_every_case_that_comes_with_this_version_can_be_read(file):
         (" --out {folder}", "", 2, "keqa evaluate needs --out {folder}"),
         ("--out {folder}", "--out runs", 2, "--out runs is elsewhere; a case writes into {folder}"),
         ("--out {folder}", "--out={folder}/../x", 2, "is elsewhere"),
-        ("--out {folder}", "-ohere", 2, "-o here is elsewhere"),
+        ("--out {folder}", "-ohere", 2, "--out here is elsewhere"),
         ("--out {folder}", "-o {folder} --work work", 2, "--work work is elsewhere"),
         ("expected: 60", "expected: .nan", 7, "finite"),
         ("run: keqa", "run: ../../secret", 4, "figures.0.run"),

@@ -1,10 +1,11 @@
 """The KEQA paper's experiments: what is run, with what, and its figures beside those of a run."""
 
 import pytest
+from fixtures.run_files import shown as rows
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.evaluation.reports.judge import key_of
-from keqa.evaluation.reports.published import DATASETS, published
+from keqa.evaluation.reports.published import datasets, published
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import (
@@ -17,10 +18,6 @@ from keqa.evaluation.reproduction.experiments import (
 from keqa.evaluation.reproduction.training import embedder_of, label_pairs, pairs_to_label, training_sources
 from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS
-
-
-def rows(grid):
-    return [[cell.text for cell in row.cells] for row in grid.rows]
 
 
 def test_the_papers_tables_are_whole():
@@ -123,7 +120,7 @@ def test_what_a_method_is_set_up_with():
     assert given == own | {"rag", "rag-cot", "rowen", "slimplm"}
     assert settings_for(METHODS["keqa"], "hotpotqa") == {"tries": 5, "threshold": "0.8", "top_k": 10}
     # Questions of one hop are not decomposed.
-    pairs = {(name, dataset) for name in METHODS for dataset in DATASETS}
+    pairs = {(name, dataset) for name in METHODS for dataset in datasets("keqa")}
     whole = {pair for pair in pairs if settings_for(METHODS[pair[0]], pair[1]).get("decompose") is False}
     assert whole == {(name, "nq") for name in own}
 

@@ -88,13 +88,13 @@ def test_prices_are_those_of_the_map_that_comes_with_litellm():
 def test_the_table_sums_up_and_says_which_price_is_unknown():
     one = CostBounds(Spent(10, 1_000_000, 0), Spent(20, 500_000, 1_000_000))
     rows = [Estimate("nq", name, 5, {"gpt-3.5-turbo": one}) for name in ("keqa", "rag")]
-    first, _, last = ([cell.text for cell in row.cells] for row in estimates(rows).rows)
+    first, _, last = ([cell.text for cell in row] for row in estimates(rows).rows)
     assert first == [
         *("nq", "keqa", "5", "10", "20", "500,000", "1,000,000", "0", "1,000,000", "0.25", "2.00"),
     ]
     assert (last[:4], last[-2:]) == (["all", "", "10", "20"], ["0.50", "4.00"])
     unknown = estimates([*rows, Estimate("nq", "keqa-b", 5, {"gpt-3.5-turbo": one, "hosted_vllm/mine": one})])
-    (keqa_b, *sums) = [[cell.text for cell in row.cells] for row in unknown.rows[2:]]
+    (keqa_b, *sums) = [[cell.text for cell in row] for row in unknown.rows[2:]]
     assert (keqa_b[3:5], keqa_b[-2:]) == (["20", "40"], ["0.25", "2.00"])
     assert [(one[:3], one[3:5], one[-2:]) for one in sums] == [
         (["all", "", "15"], ["40", "80"], ["0.75", "6.00"]),

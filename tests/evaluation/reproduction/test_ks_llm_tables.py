@@ -1,7 +1,7 @@
 """The KS-LLM paper's tables from run files."""
 
 import pytest
-from fixtures.run_files import make_line, make_run
+from fixtures.run_files import make_line, make_run, shown
 
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reproduction.ks_llm_tables import ROWS, KSRun, ks_llm_tables, selection_recall
@@ -42,7 +42,7 @@ RUNS = [
 
 def rows(name):
     (grid,) = [grid for grid in ks_llm_tables(RUNS) if grid.name == name]
-    return [[cell.text for cell in row.cells] for row in grid.rows]
+    return shown(grid)
 
 
 @pytest.mark.parametrize(
