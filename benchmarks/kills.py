@@ -244,7 +244,7 @@ class Changing(Killed):
         rows = [
             sorted((hit.passage.id, hit.passage.text, scores and round(hit.score, 5)) for hit in of) for of in found
         ]
-        return [*rows, [*wrong.damaged, *(wrong.unknown if scores else ())]]
+        return [*rows, [*wrong["damaged"], *(wrong["unknown"] if scores else ())]]
 
 
 def _dying(arguments: list[str], write: int, counted: str) -> None:

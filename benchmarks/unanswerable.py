@@ -230,7 +230,7 @@ def run(name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[s
         texts = [[{"title": "", "text": text} for text in row.passages] for row in rows]
         pairs = enumerate(zip(rows, texts, strict=True))
         own = ({"id": f"{n:03}", "question": row.question, "passages": of, "origin": name} for n, (row, of) in pairs)
-        retriever = DocumentsRetriever.open(str(write_lines(work / "documents.jsonl", own)))
+        retriever = DocumentsRetriever(str(write_lines(work / "documents.jsonl", own)))
     program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **given)
     asked = [(row.question, row.answers) for row in rows]
     found = recorded(program, asked, work / "run.jsonl", 8 if lm == "keqa/tiny" else 1)

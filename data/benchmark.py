@@ -110,9 +110,9 @@ class Benchmark:
             rows: Iterable[Mapping[str, Any]] = datasets.load_dataset(hub.repository, hub.config, split=part)
         except Exception as error:
             # The errors of five libraries arrive here: of the hub, of the network, of the cache, of Arrow, of pandas.
-            said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            failed = f"{hub.repository} ({part}) could not be loaded from the Hugging Face hub: {said}"
-            raise InputError(f"{failed}. With a file of {title} at hand, load it as {file}") from error
+            failed = f"{hub.repository} ({part}) could not be loaded from the Hugging Face hub: {type(error).__name__}"
+            said = f"{' '.join(str(error).split())[:300]}. With a file of {title} at hand, load it as {file}"
+            raise InputError(f"{failed}: {said}") from error
         return rows
 
     def _file(self, path: Path, split: str | None) -> Path:
@@ -120,9 +120,11 @@ class Benchmark:
             raise InputError(f"{path} is not there; expected: {self.title}, {self.expected}")
         if path.is_dir() and self.files:
             return self._file(path / self.files[pick_split(split, tuple(self.files), self.title)], None)
-        if not self.splits_itself and path.is_dir():
+        if self.splits_itself:
+            return path
+        if path.is_dir():
             raise InputError(f"{path} is a folder; expected: a file of {self.title}, {self.expected}")
-        if not self.splits_itself and split is not None:
+        if split is not None:
             raise one_split(path, split)
         return path
 
@@ -134,19 +136,16 @@ def one_split(path: Path, split: str) -> InputError:
 
 def pick_split(asked: str | None, available: tuple[str, ...], title: str) -> str:
     """Find a split under any of its usual names; the first where none is asked for."""
-    if asked is None:
-        return available[0]
-    for name in (asked, *_ALSO.get(asked, ())):
-        if name in available:
-            return name
-    raise InputError(f"{title} has the splits {', '.join(available)}, not {asked!r}")
+    names = available[:1] if asked is None else (asked, *_ALSO.get(asked, ()))
+    if (found := next((name for name in names if name in available), None)) is None:
+        raise InputError(f"{title} has the splits {', '.join(available)}, not {asked!r}")
+    return found
 
 
 def field(record: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
     """A field that the format must have; an `InputError` where it is missing or of another kind."""
-    if record.get(name) is None:
+    if (value := record.get(name)) is None:
         raise InputError(f"there is no {name}")
-    value = record[name]
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         expected = " or ".join(one.__name__ for one in kinds)
@@ -190,10 +189,8 @@ def is_polar(answer: str) -> bool:
 def usable(*answers: Any) -> tuple[str, ...]:
     """The gold answers and aliases that an answer can equal, each once: published ones hold such as ???."""
     given = []
-    for listed in answers:
+    for listed in filter(lambda one: one is not None, answers):
         for answer in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed]:
-            if answer is None and listed is None:
-                continue
             if isinstance(answer, bool) or not isinstance(answer, str | int | float):
                 raise InputError(f"the answer must be text, not {type(answer).__name__}")
             given.append(clean(str(answer)))

@@ -197,10 +197,10 @@ def _is_marked(value: Any) -> bool | None:
     """Whether a question is said to be unanswerable; None where nothing is said."""
     if is_missing(value):
         return None
-    said = str(value).strip().lower()
-    if said not in ("true", "false", "yes", "no", "1", "0"):
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if (said := words.get(str(value).strip().lower())) is None:
         raise InputError(f"unanswerable must be true or false, not {value!r}")
-    return said in ("true", "yes", "1")
+    return said
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from keqa.data.example import Example
 from keqa.data.rows import SourceRow
@@ -95,16 +95,15 @@ def collect(
     problems: list[Problem] = []
     left_out: Counter[str] = Counter()
 
-    def examples() -> Iterator[Example]:
-        for one in found:
-            if isinstance(one, Example):
-                yield one
-            elif isinstance(one, Problem):
-                problems.append(one)
-            else:
-                left_out[one.reason] += 1
+    def is_example(one: Example | NotAsked | Problem) -> TypeGuard[Example]:
+        if isinstance(one, Problem):
+            problems.append(one)
+        elif isinstance(one, NotAsked):
+            left_out[one.reason] += 1
+        return isinstance(one, Example)
 
-    taken = list(examples()) if sample is None else sampled(examples(), sample, seed)
+    examples = filter(is_example, found)
+    taken = list(examples) if sample is None else sampled(examples, sample, seed)
     if source and not taken:
         if reasons := ", ".join(f"{count} {reason}" for reason, count in left_out.items()):
             raise InputError(f"{source} holds no question to ask: {reasons}")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from numbers import Real
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from keqa.errors import InputError
 from keqa.retrievers.text import plain
@@ -24,9 +24,7 @@ AnswerType = Literal["short", "yes/no", "choice"]
 MOST_TURNS: Final = 10
 """So many turns are read, the last ones."""
 
-MOST_CHOICES: Final = 256
-"""So many options a choice may have."""
-
+_MOST_CHOICES: Final = 256
 _LONGEST_CHOICES: Final = 50_000
 # Of a question or an answer before, so many characters are read.
 _LONGEST: Final = 500
@@ -43,14 +41,8 @@ _LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*(?:[:.)]\s+|[、：
 
 
 def clean(text: str) -> str:
-    """Text that any encoding and prompt can carry.
-
-    Lone surrogates and control characters are dropped (they come from broken decoding and terminals), line breaks and
-    tabs become spaces as all white space does.
-    """
-    kept = (
-        " " if char.isspace() else char for char in text if char.isspace() or unicodedata.category(char) not in _BAD
-    )
+    """Text on one line that any encoding and prompt can carry: without lone surrogates and control characters."""
+    kept = (char if unicodedata.category(char) not in _BAD else " " * char.isspace() for char in text)
     return " ".join("".join(kept).split())
 
 
@@ -66,11 +58,9 @@ def check_text(value: object, what: str) -> str:
 
 def check_answer_type(value: object) -> AnswerType:
     """The kind of answer that is named."""
-    kinds: tuple[AnswerType, ...] = get_args(AnswerType)
-    for kind in kinds:
-        if value == kind:
-            return kind
-    raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
+    if value not in (kinds := get_args(AnswerType)):
+        raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
+    return cast(AnswerType, value)
 
 
 def is_missing(value: object) -> bool:
@@ -110,11 +100,10 @@ class Question:
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InputError(f"choices must be a list of texts, not {type(choices).__name__}")
         options = [check_text(choice, "choice") for choice in choices]
-        if len(options) > MOST_CHOICES or sum(map(len, options)) > _LONGEST_CHOICES:
-            raise InputError(
-                f"there are {len(options):,} choices with {sum(map(len, options)):,} characters; at most "
-                f"{MOST_CHOICES} with {_LONGEST_CHOICES:,} are allowed, for each prompt holds all of them"
-            )
+        if len(options) > _MOST_CHOICES or sum(map(len, options)) > _LONGEST_CHOICES:
+            there = f"there are {len(options):,} choices with {sum(map(len, options)):,} characters"
+            most = f"at most {_MOST_CHOICES} with {_LONGEST_CHOICES:,} are allowed"
+            raise InputError(f"{there}; {most}, for each prompt holds all of them")
         if kind == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
         return cls(text, kind, options, tuple(turns(() if history is None else history)))
@@ -148,9 +137,8 @@ def _line(turn: object) -> str:
     elif isinstance(turn, Sequence) and len(turn) == 2:
         question, answer = turn
     else:
-        raise InputError(
-            "a turn of history must be a line, a question with its answer, or a mapping with question and answer"
-        )
+        forms = "a line, a question with its answer, or a mapping with question and answer"
+        raise InputError(f"a turn of history must be {forms}")
     asked = check_text(question, "question in history")
     replied = "" if answer is None or answer == "" else check_text(answer, "answer in history")
     return f"{asked[:_LONGEST]} {replied[:_LONGEST]}".strip()
@@ -222,22 +210,19 @@ def broken_references(quizzes: Sequence[Quiz]) -> list[BrokenReference]:
     for quiz in quizzes:
         for number in quiz.depends_on:
             if number == quiz.index:
-                found = ("SelfReference", f"refers to itself, #{number}", True)
+                broken.append(BrokenReference(quiz.index, "SelfReference", f"refers to itself, #{number}", True))
             elif number not in numbers:
-                found = ("MissingReference", f"refers to #{number}, which is not there", True)
+                told = f"refers to #{number}, which is not there"
+                broken.append(BrokenReference(quiz.index, "MissingReference", told, True))
             elif number > quiz.index:
-                found = ("LaterReference", f"refers to #{number}, which comes later", False)
-            else:
-                continue
-            broken.append(BrokenReference(quiz.index, *found))
+                told = f"refers to #{number}, which comes later"
+                broken.append(BrokenReference(quiz.index, "LaterReference", told, False))
     graph = {quiz.index: {n for n in quiz.depends_on if n in numbers and n != quiz.index} for quiz in quizzes}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        text = " -> ".join(f"#{number}" for number in error.args[1])
-        broken.append(
-            BrokenReference(min(error.args[1]), "ReferenceCycle", f"quizzes wait for each other: {text}", True)
-        )
+        told = f"quizzes wait for each other: {' -> '.join(f'#{number}' for number in error.args[1])}"
+        broken.append(BrokenReference(min(error.args[1]), "ReferenceCycle", told, True))
     return broken
 
 

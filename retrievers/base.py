@@ -228,7 +228,7 @@ class SharedRetriever(Retriever):
         return self.search_many([query], k)[0]
 
     def fresh(self) -> Self:
-        """A retriever of what there is to search now; this one keeps what it has."""
+        """A retriever of what there is to search now, itself where nothing changed; this one keeps what it has."""
         found = copy.copy(self)
         # What is searched is replaced there, and not in what both have.
         getattr(found, "reload", lambda: None)()

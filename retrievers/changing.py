@@ -77,20 +77,15 @@ def add_files(
         raise InputError("name at least one file or folder to add")
 
     def plan(made: _Plan) -> None:
-        made.words, made.notice = words, notice or default_notice
         made.files = made.changer.files([path_of(path) for path in named])
         new = [path for path in named if made.root_of(path) is None]
         # What was left out of a source of the index is in its manifest already.
-        listed = [made.listed(path, made.counter if path in new else made.again) for path in named]
-        # One that is named twice is read once.
-        made.reading = ReadingProgress(progress, dict.fromkeys(path for files in listed for path, _ in files))
-        for path, files in zip(named, listed, strict=True):
-            made.read(path, files)
-        made.reading.finish()
+        listed = {path: made.listed(path, made.counter if path in new else made.again) for path in named}
+        made.read(listed, ReadingProgress(progress, dict.fromkeys(path for one in listed.values() for path, _ in one)))
         made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
         made.left_out = made.left_out.joined(made.counter.result())
 
-    return _changed(index, model, plan)
+    return _changed(index, model, plan, words, notice)
 
 
 def sync_folder(
@@ -114,22 +109,20 @@ def sync_folder(
     named = Path(folder)
 
     def plan(made: _Plan) -> None:
-        made.words, made.notice, top = words, notice or default_notice, path_of(named)
+        top = path_of(named)
         made.files = made.changer.files([top])
         listed = made.listed(named, made.counter)
         there = {path_of(path) for path, _ in listed}
         # First, as the ids of records in a file that was renamed are free again.
         made.drop(path for path in made.files if _is_below(path, top) and path not in there)
-        made.reading = ReadingProgress(progress, [path for path, _ in listed])
-        made.read(named, listed)
-        made.reading.finish()
+        made.read({named: listed}, ReadingProgress(progress, [path for path, _ in listed]))
         made.drop(path for path in there if path in made.files and path not in made.seen)
         if made.root_of(named) is None:
             made.sources = (*made.sources, str(named))
         if all(path_of(source) == top for source in made.sources):
             made.left_out = made.counter.result()
 
-    return _changed(index, model, plan)
+    return _changed(index, model, plan, words, notice)
 
 
 def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) -> list[IndexChange]:
@@ -172,13 +165,19 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
     return _changed(index, None, plan)
 
 
-def _changed(index: Path | str, model: str | None, plan: Callable[[_Plan], None]) -> list[IndexChange]:
+def _changed(
+    index: Path | str,
+    model: str | None,
+    plan: Callable[[_Plan], None],
+    words: int = PASSAGE_WORDS,
+    notice: Notice | None = None,
+) -> list[IndexChange]:
     done = []
     for part in parts_of(index):
         engine, place, named = engine_of(part, model)
         opened: AbstractContextManager[Changer] = engine.change(place, named)
         with opened as changer:
-            made = _Plan(changer)
+            made = _Plan(changer, words, notice or default_notice)
             plan(made)
             done.append(made.carry_out(part))
     return done
@@ -187,11 +186,10 @@ def _changed(index: Path | str, model: str | None, plan: Callable[[_Plan], None]
 class _Plan:
     """What is to be done to one index."""
 
-    def __init__(self, changer: Changer) -> None:
-        self.changer, self.words, self.notice = changer, PASSAGE_WORDS, default_notice
+    def __init__(self, changer: Changer, words: int, notice: Notice) -> None:
+        self.changer, self.words, self.notice = changer, words, notice
         # What is left out of new sources, and of those that the index has.
         self.counter, self.again = LeftOutCounter(), LeftOutCounter()
-        self.reading = ReadingProgress(None, ())
         # Files by path: those of the index that may be meant, those that were read, and what became of them.
         self.files: Mapping[str, str] = {}
         self.seen: set[str] = set()
@@ -223,28 +221,23 @@ class _Plan:
             found.append((path, Path(os.path.relpath(path, root)).as_posix() if inside else identifier))
         return found
 
-    def read(self, source: Path, listed: Iterable[tuple[Path, str]]) -> None:
-        for path, identifier in listed:
+    def read(self, listed: Mapping[Path, Sequence[tuple[Path, str]]], reading: ReadingProgress) -> None:
+        """Read the files of some sources, each once, but those that are in the index as they are."""
+        for source, path, identifier in ((source, *file) for source, files in listed.items() for file in files):
             if path_of(path) in self.seen:
                 continue
-            self.reading.enter(path)
+            reading.enter(path)
             origin = Origin.of(path)
             before = self.files.get(origin.path)
             if before and before == origin.digest:
                 self.seen.add(origin.path)
                 self.unchanged += 1
                 continue
-            try:
-                found = read_file(path, identifier, words=self.words, notice=self.notice, left_out=self.counter)
-                passages = [cleaned(passage) for passage in self.reading.through(found)]
-            except InputError as error:
-                if not source.is_dir():
-                    raise
-                self.counter.unread(path, getattr(error, "reason", "unreadable"), str(error))
-                continue
-            if passages:
+            found = read_file(path, identifier, self.words, self.notice, self.counter, named=not source.is_dir())
+            if passages := [cleaned(passage) for passage in reading.through(found)]:
                 self.seen.add(origin.path)
                 self._take(origin, passages, is_new=before is None)
+        reading.finish()
 
     def _take(self, origin: Origin, passages: Sequence[Passage], *, is_new: bool) -> None:
         own = [] if is_new else self.changer.ids_of(origin.path)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import DOCUMENTS, Hit, Passage, SharedRetriever, checked_k
@@ -85,14 +85,16 @@ class DocumentsRetriever(SharedRetriever):
 
     own_documents = False
 
-    def __init__(self, path: Path, manifest: DocumentsManifest, places: Mapping[str, Sequence[int]]) -> None:
-        self.path, self.manifest = path, manifest
-        self._places = places
+    def __init__(self, address: str) -> None:
+        self.path = Path(address.removeprefix(f"{DOCUMENTS}:")).expanduser()
+        self.reload()
 
-    @classmethod
-    def open(cls, address: str) -> DocumentsRetriever:
-        """Open a file of documents; of each the place in the file is kept in memory, and its text is not."""
-        path = Path(address.removeprefix(f"{DOCUMENTS}:")).expanduser()
+    def fresh(self) -> Self:
+        return self if self._seen and self._seen == _mark(self.path) else super().fresh()
+
+    def reload(self) -> None:
+        """Open the file as it is now; of each document the place in it is kept in memory, and its text is not."""
+        path, seen = self.path, _mark(self.path)
         places: dict[str, list[int]] = {}
         known: set[str] = set()
         origins: dict[str, None] = {}
@@ -107,7 +109,8 @@ class DocumentsRetriever(SharedRetriever):
             digest.update(line)
         if not known:
             raise RetrievalError(f"{path} holds no document: keqa documents makes them")
-        return cls(path, DocumentsManifest(path.stem, len(known), digest.hexdigest(), tuple(origins)), places)
+        self.manifest = DocumentsManifest(path.stem, len(known), digest.hexdigest(), tuple(origins))
+        self._places, self._seen = places, seen
 
     def scope_of_documents(self) -> str:
         """The question that a search is for; see `scope_of`."""
@@ -144,6 +147,14 @@ class DocumentsRetriever(SharedRetriever):
         with open_regular(self.path, links=True, error=RetrievalError) as stream:
             stream.seek(place)
             return document_of(stream.readline(MAX_LINE), f"{self.path}, at byte {place}")
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """What differs after every change of a file; nothing where there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+    return ()
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:

@@ -287,7 +287,7 @@ class _Documents(Engine):
     about = "gives each question a document of its own, from a file of keqa documents"
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("documents").DocumentsRetriever.open(address)
+        return _module("documents").DocumentsRetriever(address)
 
     def facts(self, address: str) -> dict[str, Any]:
         return dataclasses.asdict(self.open(address, None).manifest)

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
-from keqa.retrievers.engines import WORDS, folder_and_model, is_documents, is_remote, open_index, parts_of
+from keqa.retrievers.engines import is_remote, open_index, parts_of
 from keqa.retrievers.hybrid import HybridRetriever
-
-_Mark = tuple[tuple[str, int, int, int], ...]
-
-
-class _WatchedIndex(NamedTuple):
-    """One index of an address, as it was opened."""
-
-    address: str
-    retriever: Any
-    # Of its folder when it was opened; None where it is not known, or on a server.
-    mark: _Mark | None = None
-
-    def renewed(self) -> _WatchedIndex:
-        """The index as it is now: this one where nothing was changed."""
-        mark = None if is_remote(self.address) else _mark(self.address)
-        if mark is not None and mark == self.mark:
-            return self
-        # Searches under way have the other one; a file of documents is read anew.
-        renewing = isinstance(self.retriever, SharedRetriever) and hasattr(self.retriever, "reload")
-        found = self.retriever.fresh() if renewing else open_index(self.address)
-        same = mark is None and found.manifest == self.retriever.manifest
-        return self if same else _WatchedIndex(self.address, found, mark)
 
 
 class WatchedRetriever(SharedRetriever):
@@ -46,9 +22,7 @@ class WatchedRetriever(SharedRetriever):
 
     def __init__(self, address: Path | str, retriever: Retriever) -> None:
         """Watch an index that `keqa.retrievers.open_index` has opened by an address."""
-        opened = retriever.retrievers if isinstance(retriever, HybridRetriever) else [retriever]
-        self._parts = tuple(map(_WatchedIndex, parts_of(address), opened))
-        self._latest = retriever
+        self._addresses, self._latest = parts_of(address), retriever
         self.own_documents = getattr(retriever, "own_documents", True)
         self._lock = threading.Lock()
         self._held: ContextVar[Retriever | None] = ContextVar("keqa_index_state", default=None)
@@ -65,15 +39,12 @@ class WatchedRetriever(SharedRetriever):
     def refresh(self) -> bool:
         """Look for changes, and take up what is new from the next question on."""
         with self._lock:
-            parts = tuple(part.renewed() for part in self._parts)
-            if all(new is old for new, old in zip(parts, self._parts, strict=True)):
-                return False
             known = self._latest
-            if isinstance(known, HybridRetriever):
-                self._latest = HybridRetriever([part.retriever for part in parts], **known.settings)
-            else:
-                self._latest = parts[0].retriever
-            self._parts = parts
+            parts = known.retrievers if isinstance(known, HybridRetriever) else (known,)
+            found = [_renewed(*one) for one in zip(self._addresses, parts, strict=True)]
+            if all(new is old for new, old in zip(found, parts, strict=True)):
+                return False
+            self._latest = HybridRetriever(found, **known.settings) if isinstance(known, HybridRetriever) else found[0]
             return getattr(self._latest, "manifest", None) != getattr(known, "manifest", None)
 
     @contextmanager
@@ -89,16 +60,8 @@ class WatchedRetriever(SharedRetriever):
         return self.retriever.search_many(queries, k)
 
 
-def _mark(address: str) -> _Mark:
-    """What differs after every change of an index in a folder, as each renames a file there: no file of it is read."""
-    path = (
-        Path(address.partition(":")[2]).expanduser()
-        if is_documents(address)
-        else folder_and_model(address.removeprefix(WORDS))[0]
-    )
-    try:
-        inside = [path] if path.is_file() else [Path(entry) for entry in os.scandir(path)]
-        found = [(one.name, one.stat()) for one in inside]
-    except OSError as error:
-        raise RetrievalError(f"the index {path} cannot be read: {error.strerror or error}") from error
-    return tuple(sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in found))
+def _renewed(address: str, known: Any) -> Any:
+    """An index as it is now: the same retriever where nothing was changed."""
+    renewing = isinstance(known, SharedRetriever) and hasattr(known, "reload")
+    found = known.fresh() if renewing else open_index(address)
+    return known if is_remote(address) and found.manifest == known.manifest else found

@@ -1,9 +1,10 @@
 """The folder of Meridian Rail, which does not exist: 26 files in nine formats and three languages, and 40 questions.
 
-Texts and tables lie in ``files``, what is in the others in ``office.yaml``. Two policies have an older and a newer
-version, told apart by front matter, by the file's name or by the text's own "as of"; two pairs of files contradict each
-other and have no date. Sections are short, as those of such files are, so that a passage that ran over headings or
-pages would be cited at a wrong place. Twelve questions have no answer, two of each of six kinds.
+Texts and tables lie in ``files``; what the others hold, and those of Chinese names, stands in ``office.yaml``. Two
+policies have an older and a newer version, told apart by front matter, by the file's name or by the text's own "as of";
+two pairs of files contradict each other and have no date. Sections are short, as those of such files are, so that a
+passage that ran over headings or pages would be cited at a wrong place. Twelve questions have no answer, two of each of
+six kinds.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def make(folder: Path) -> None:
     contents = {path.relative_to(_HERE / "files"): path.read_bytes() for path in (_HERE / "files").rglob("*.*")}
     for name, said in _read("office.yaml").items():
         kind = Path(name).suffix.removeprefix(".")
+        if isinstance(said, str):
+            contents[Path(name)] = said.encode()
+            continue
         if kind == "pdf":
             pages = said["pages"]
             said["pages"] = [[(20, head), *((11, line) for line in (*lines, *_FILLING))] for head, *lines in pages]

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from keqa.retrievers.local.build import (
     entries,
     write_whole,
 )
-from keqa.retrievers.local.index import DATA, AnyManifest, Opened, open_checked, steady, stored_passage
+from keqa.retrievers.local.index import DATA, AnyManifest, Opened, open_checked, state_of, steady, stored_passage
 from keqa.retrievers.local.vectors import FLAT_LIMIT, Found, VectorStore
 from keqa.retrievers.manifest import IVF, DenseManifest, PlannedChange
 from keqa.retrievers.text import clean_text
@@ -65,6 +65,9 @@ class DenseRetriever(SharedRetriever):
             encoder = Encoder.recognised(said.encoder, said.probe, self._folder, self._model)
             self._opened = opened, store, encoder
         return said
+
+    def fresh(self) -> Self:
+        return self if state_of(self._folder) == self._opened[0].state else super().fresh()
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """The hits of each query, none of one without a letter or digit; equal scores are ordered by id."""

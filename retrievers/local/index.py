@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k, unpacked
@@ -332,6 +332,9 @@ class TantivyRetriever(SharedRetriever):
         with self._lock:
             self._opened = open_checked(self._folder)
         return self._opened.manifest
+
+    def fresh(self) -> Self:
+        return self if state_of(self._folder) == self._opened.state else super().fresh()
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` passages, best first; equal scores are ordered by id."""

@@ -81,7 +81,8 @@ class Corpus(Iterator[Passage]):
                 self._entered.add(absolute)
                 self._reading.enter(path)
                 self.origin = Origin.of(path)
-                for passage in self._read_file(source, path, identifier, words):
+                is_named = not source.is_dir()
+                for passage in read_file(path, identifier, words, self._notice, self._counter, named=is_named):
                     empty = False
                     yield passage
             if not there:
@@ -93,15 +94,6 @@ class Corpus(Iterator[Passage]):
         if self._summary:
             for line in self.lines():
                 self._notice(line)
-
-    def _read_file(self, source: Path, path: Path, identifier: str, words: int) -> Iterator[Passage]:
-        try:
-            yield from read_file(path, identifier, words=words, notice=self._notice, left_out=self._counter)
-        except InputError as error:
-            # One bad PDF among thousands is no reason to stop; a file that was named is.
-            if not source.is_dir():
-                raise
-            self._counter.unread(path, getattr(error, "reason", "unreadable"), str(error))
 
 
 def read_corpus(
@@ -149,18 +141,25 @@ def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str
 
 
 def read_file(
-    path: Path, identifier: str, *, words: int = PASSAGE_WORDS, notice: Notice, left_out: LeftOutCounter
+    path: Path, identifier: str, words: int, notice: Notice, left_out: LeftOutCounter, *, named: bool
 ) -> Iterator[Passage]:
+    """The passages of one file; that one cannot be read is an error where it was named, and counted otherwise."""
     suffix = plain_suffix(path)
-    if suffix == ".tsv":
-        yield from read_dpr(path, notice)
-    elif suffix in (".jsonl", ".ndjson"):
-        yield from read_jsonl(path, notice)
-    elif suffix == ".json":
-        # A list is read as a whole, by the process beside this one.
-        yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
-    else:
-        yield from _read_document(path, identifier, words, notice, left_out)
+    try:
+        if suffix == ".tsv":
+            yield from read_dpr(path, notice)
+        elif suffix in (".jsonl", ".ndjson"):
+            yield from read_jsonl(path, notice)
+        elif suffix == ".json":
+            # A list is read as a whole, by the process beside this one.
+            yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
+        else:
+            yield from _read_document(path, identifier, words, notice, left_out)
+    except InputError as error:
+        # One bad PDF among thousands is no reason to stop.
+        if named:
+            raise
+        left_out.unread(path, getattr(error, "reason", "unreadable"), str(error))
 
 
 def _no_document(folder: Path, left_out: LeftOut) -> InputError:

@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 import faults
 import pytest
 from common import Beside
-from faulty import world
 from faulty.server import KINDS, Server
 
 from keqa.evaluation.records import Run, RunHeader, RunLine
@@ -52,28 +51,6 @@ def asked(server, n=1, **body):
         return type(error).__name__, b""
     finally:
         connection.close()
-
-
-def test_the_world_answers_from_what_the_prompt_says():
-    first, *_ = world.questions(8)
-    assert first == {"id": "q0", "question": "To whom is the mayor of Town0 married?", "answer": "Ann Spouse0"}
-    assert {row.get("answer_type", "short") for row in world.questions(8)} == {"short", "yes/no", "choice"}
-    assert world.questions(8) == world.questions(8)
-    assert world.questions(8, seed=1)[0]["answer"] == "Ann Spouse1000000"
-    found = {row["text"] for row in world.passages(8)}
-    assert any("Town0 is governed by Bo Mayor0." in text for text in found)
-    assert any("[[ ## answer ## ]]" in text for text in found)
-
-
-def test_tries_at_what_is_not_known_never_agree():
-    quizzes = [f"Who governs Town{number}?" for number in range(20)]
-    drawn = []
-    for quiz in quizzes:
-        prompt = [MESSAGES[0], {"role": "user", "content": f"[[ ## quiz ## ]]\n{quiz}\n\nRespond with it"}]
-        tries = [fields["answer"] for fields in world.replies(prompt, 4, 0, 1.0)]
-        tries += [world.replies(prompt, 1, came, 1.0)[0]["answer"] for came in range(3)]
-        drawn.append(len({text.removeprefix("Mr. ") for text in tries}))
-    assert set(drawn) == {1, 7}
 
 
 @pytest.mark.parametrize("kind", KINDS)

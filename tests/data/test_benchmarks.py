@@ -224,6 +224,9 @@ def test_the_files_of_squad(write_json):
         "question 3: there is no answers",
         "question 4: the question of question 1 again",
     ]
+    for asked, said in (([], "that can be used; expected: SQuAD, a JSON"), ([IMPOSSIBLE], "to ask: 1 unanswerable$")):
+        with pytest.raises(InputError, match=f"dev.json holds no question {said}"):
+            squad.load(write_json("dev.json", {"data": [{"paragraphs": [{"context": CONTEXT, "qas": asked}]}]}))
 
 
 def test_the_files_of_webqa(write_json):

@@ -7,65 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data import Example, load
-from keqa.data.loading import NotAsked, collect, read_records, sampled
-from keqa.data.rows import SourceRow
+from keqa.data.loading import sampled
 from keqa.errors import InputError
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), unique=True, max_size=20)
-ANN = {"id": "a", "question": "Who?", "answer": "Ann"}
 NAMES = [{"question": f"Who is {name}?", "answer": [name]} for name in ("Ann", "Bo", "Cy", "Di")]
 
 
 def examples(ids):
     return [Example(one, f"Who is {one}?", ("Ann",)) for one in ids]
-
-
-def convert(record):
-    if "answer" not in record:
-        return NotAsked("unanswerable")
-    if not record["answer"]:
-        raise InputError("the answer is empty")
-    return Example(record["id"], record["question"], (record["answer"],))
-
-
-def loaded_from(*values, **kwargs):
-    rows = [SourceRow(None, number, value, "example") for number, value in enumerate(values, start=1)]
-    return collect(read_records(rows, convert), source="it", expected="an object", **kwargs)
-
-
-def test_each_record_is_an_example_a_problem_or_left_out():
-    loaded = loaded_from(
-        ANN,
-        {"id": "b", "question": "Who?"},
-        {**ANN, "answer": ""},
-        "broken",
-        InputError("malformed"),
-        {**ANN, "question": "Where?"},
-        ANN,
-        {**ANN, "id": "c"},
-    )
-    assert loaded.ids == ["a", "c"]
-    assert loaded.left_out == {"unanswerable": 1}
-    assert [str(problem) for problem in loaded.problems] == [
-        "example 3: the answer is empty",
-        "example 4: an object is expected, not str",
-        "example 5: malformed",
-        "example 6: its id 'a' is that of example 1",
-        "example 7: the question of example 1 again",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (["broken"], r"^it holds no question that can be used; expected: an object\n  example 1: "),
-        ([], r"^it holds no question that can be used; expected: an object$"),
-        ([{}, {}], r"^it holds no question to ask: 2 unanswerable$"),
-    ],
-)
-def test_nothing_usable_says_what_was_expected(values, message):
-    with pytest.raises(InputError, match=message):
-        loaded_from(*values)
 
 
 def test_a_sample_is_the_same_everywhere_and_always():

@@ -58,7 +58,7 @@ def test_a_cache_keeps_documents_of_two_questions_apart(file, tmp_path, beside):
 def test_several_documents_of_a_question_are_asked_for_by_id(tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps({"id": i, "question": "Q?", "text": f"text {i}"}) + "\n" for i in "xy"))
-    found = DocumentsRetriever.open(str(path))
+    found = DocumentsRetriever(str(path))
     with id_asked("y"):
         assert texts(found.search("Q?")) == [("y", "", "text y")]
     with pytest.raises(NoDocumentError, match=r"has 2 documents for the question 'Q\?'.*such as 'x'"):

@@ -49,7 +49,7 @@ def test_an_index_that_cannot_be_opened_stays_as_it_was(tmp_path):
     manifest.write_text(kept)
     assert not watched.refresh()
     shutil.rmtree(folder)
-    with pytest.raises(RetrievalError, match="cannot be read"):
+    with pytest.raises(RetrievalError, match="there is no index at"):
         watched.refresh()
 
 

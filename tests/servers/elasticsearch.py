@@ -61,12 +61,6 @@ class Cluster:
         """End a node at once, as a power cut does; counted from 0."""
         os.kill(self.pids[node], signal.SIGKILL)
 
-    def start_again(self, node: int) -> None:
-        """Start a node that was ended, on its old data and port."""
-        options = ["--node", str(node + 1), "--parent", str(os.getpid())]
-        state = json.loads(self._run("start", *options, *_PATIENT, "--json"))
-        self.pids = [one["pid"] for one in state["nodes"]]
-
     def stop(self) -> None:
         self._run("stop", "--kill")
 

@@ -27,8 +27,6 @@ from servers.local_http import LocalHandler, LocalServer
 Reply = Callable[[list[dict[str, Any]], int, dict[str, Any]], Sequence[str]]
 
 FAULTS = ("429", "500", "hang", "close", "empty", "truncated", "markdown")
-TRANSPORT_FAULTS = FAULTS[:4]
-TEXT_FAULTS = FAULTS[4:]
 BODY_FAULTS = ("error body", "no choices", "null choices", "no message", "null content", "html", "nothing", "list")
 """Status 200 with what is no reply."""
 

@@ -48,25 +48,23 @@ def _pdf(facts):
     return files.pdf(pages, "Tolls", outline=outline)
 
 
-def _markdown(facts, name, *, table="| ship | toll |\n|---|---|\n"):
-    parts = ["# Tolls\n"]
+MARKDOWN = "# Tolls\n", "## Quay {}\n\n{}\n", "### Ships of quay {}\n\n| ship | toll |\n|---|---|\n| {} |\n"
+HTML = (
+    "<h1>Tolls</h1>",
+    "<h2>Quay <i>{}</i></h2><p>{}</p>",
+    "<h3>Ships of quay {}</h3><table><tr><th>ship</th></tr><tr><td>{}</td></tr></table>",
+)
+
+
+def _marked(facts, name, marks):
+    """Sections of text, and tables with a cell, as marks have them."""
+    head, section, table = marks
+    parts = [head]
     for number in range(14):
-        heading = f"Quay {number}"
-        parts.append(f"## {heading}\n\n{facts.text(Place(name, None, heading))}\n")
-        heading = f"Ships of quay {number}"
-        parts.append(f"### {heading}\n\n{table}| {facts.of(Place(name, None, heading), 'Aurora |')} |\n")
+        parts.append(section.format(number, facts.text(Place(name, None, f"Quay {number}"))))
+        cell = facts.of(Place(name, None, f"Ships of quay {number}"), "Aurora |" if marks is MARKDOWN else "The Boreas")
+        parts.append(table.format(number, cell))
     return "\n".join(parts)
-
-
-def _html(facts, name):
-    parts = ["<h1>Tolls</h1>"]
-    for number in range(14):
-        heading = f"Pier {number}"
-        parts.append(f"<h2>Pier <i>{number}</i></h2><p>{facts.text(Place(name, None, heading))}</p>")
-        heading = f"Ships of pier {number}"
-        cell = facts.of(Place(name, None, heading), "The Boreas")
-        parts.append(f"<h3>{heading}</h3><table><tr><th>ship</th></tr><tr><td>{cell}</td></tr></table>")
-    return "".join(parts)
 
 
 def _word(facts):
@@ -91,9 +89,9 @@ def folder(path, facts):
         "a.docx": _word(facts),
         "a.pptx": files.pptx(slides),
         "a.xlsx": files.xlsx({"North": _rows(facts, "a.xlsx", "North"), "South": _rows(facts, "a.xlsx", "South")}),
-        "a.html": _html(facts, "a.html").encode(),
-        "a.md": _markdown(facts, "a.md").encode(),
-        "a.epub": files.epub("Tolls", "Ann Lee", "1998-02-01", _html(facts, "a.epub")),
+        "a.html": _marked(facts, "a.html", HTML).encode(),
+        "a.md": _marked(facts, "a.md", MARKDOWN).encode(),
+        "a.epub": files.epub("Tolls", "Ann Lee", "1998-02-01", _marked(facts, "a.epub", HTML)),
         "a.csv": "\n".join(f"{ship};{toll}" for ship, toll in _rows(facts, "a.csv")[:5]).encode(),
     }
     for name, content in made.items():
