@@ -134,11 +134,11 @@ class Baseline(Program):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Make the settings that the class declares beside those of its bases."""
-        hints = inspect.get_annotations(cls, eval_str=True)
+        of_class: Any = ClassVar
         own: dict[str, Any] = {
             name: (hint, vars(cls)[name])
-            for name, hint in hints.items()
-            if name in vars(cls) and get_origin(hint) is not ClassVar
+            for name, hint in inspect.get_annotations(cls, eval_str=True).items()
+            if name in vars(cls) and get_origin(hint) is not of_class
         }
         for name in own:
             delattr(cls, name)
