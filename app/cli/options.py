@@ -36,7 +36,8 @@ def server_of(flag: str, **further: Any) -> Any:
 
 def named_models(group: Any) -> list[tuple[str, str | None, str | None]]:
     """What stands before ``lm`` and ``api_base`` in the names of a group's options, the model and its address."""
-    roles = [one.name[:-2] for one in fields(group) if one.name.endswith("lm")]
+    single = (one.name for one in fields(group) if not isinstance(getattr(group, one.name), list))
+    roles = [name[:-2] for name in single if name.endswith("lm")]
     return [(role, getattr(group, f"{role}lm"), getattr(group, f"{role}api_base", None)) for role in roles]
 
 
@@ -88,7 +89,7 @@ class LanguageModel:
 
     lm: str | None = lm_option(
         "Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
-        "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+        "vllm/FOLDER, local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
         "-m",
         envvar="KEQA_LM",
         shown=False,
