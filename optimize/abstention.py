@@ -1,8 +1,7 @@
-"""From questions with known answers to a threshold that holds a risk: what is learned, and what is then tested.
+"""From questions with known answers to a threshold that holds a risk.
 
-The questions are divided by their ids. On two fifths of them a `Confidence` is learned and the order is fixed in which
-thresholds are tested; on the others they are tested (`keqa.metrics.confidence`), so that the bound is exact whatever
-was learned.
+On two fifths of the questions, by their ids, a `Confidence` is learned and the order is fixed in which thresholds are
+tested; on the others they are tested (`keqa.metrics.confidence`), so that the bound is exact whatever was learned.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.confidence import Controlled, control_risk, risk_p_value
-from keqa.optimize.logistic import FOLDS, Array, Fit, sigmoid
+from keqa.optimize.logistic import FOLDS, Array, Fit
 from keqa.programs.abstention import EMBEDDER, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.embedding import open_built_in
@@ -87,7 +87,15 @@ def calibrate(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float =
     best = controlled(risk)
     if best is None:
         lowest = next((share for share in _TRIED if share > risk and controlled(share) is not None), None)
-        raise UnheldRiskError(_refusal(tested, risk, delta, lowest), lowest)
+        instead = (
+            "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
+        )
+        raise UnheldRiskError(
+            f"no threshold holds a risk of {risk:g} with a chance of {1 - delta:g}: of {len(tested)} calibration "
+            f"questions {right.count(False)} were answered wrong, and {instead}. Calibrate on more questions, or allow "
+            "a higher --risk",
+            lowest,
+        )
     name = _digest(" ".join([str(seed), *(f"{one.id} {one.right}" for one in order)]))[:20]
     return Held(Abstention(confidence, best.threshold, risk, delta, name), best)
 
@@ -122,16 +130,7 @@ def _learn(learned: Sequence[CalibrationAnswer]) -> tuple[Confidence, Array]:
     slope, offset = fit.platt(np.full(len(learned), True))
     # A slope of 0 would make all alike: what ranks no better than chance still has an order.
     slope = max(slope, 0.05)
-    return Confidence(fit.regression(slope, offset)), np.array(answered) * sigmoid(slope * fit.scores + offset)
-
-
-def _refusal(tested: Sequence[CalibrationAnswer], risk: float, delta: float, lowest: float | None) -> str:
-    wrong = sum(not one.right for one in tested)
-    instead = "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
-    return (
-        f"no threshold holds a risk of {risk:g} with a chance of {1 - delta:g}: of {len(tested)} calibration questions "
-        f"{wrong} were answered wrong, and {instead}. Calibrate on more questions, or allow a higher --risk"
-    )
+    return Confidence(fit.regression(slope, offset)), np.array(answered) * expit(slope * fit.scores + offset)
 
 
 def _digest(text: str) -> str:

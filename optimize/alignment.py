@@ -32,9 +32,7 @@ class Settled:
     @classmethod
     def whole(cls, example: Answered) -> Settled:
         """A question as its own quiz."""
-        return cls(
-            _quiz(example.question), tuple(example.answers), example.answer_type, tuple(example.choices), example.id
-        )
+        return cls(_quiz(example.question), example.answers, example.answer_type, example.choices, example.id)
 
     @classmethod
     def parts(cls, example: Answered) -> list[Settled]:
@@ -89,15 +87,14 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
     A quiz that is the question has the question's, another that of the gold quiz that asks the same.
     """
     if is_the_question(quiz, example.question):
-        return tuple(example.answers)
+        return example.answers
     number = gold_number(quiz, example)
     return None if number is None else (example.quiz_answers[number - 1],)
 
 
 def gold_number(quiz: str, example: Answered, own: Mapping[int, str] | None = None) -> int | None:
     """The number of the gold quiz that asks the same as a quiz; None where none does."""
-    place = _like(quiz, gold_quizzes(example, own), {})
-    return None if place is None else place + 1
+    return _like(quiz, gold_quizzes(example, own), {})
 
 
 def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
@@ -117,20 +114,21 @@ def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
             continue
         # A right answer may be in another form than the gold one, and the quizzes that refer to it have that form.
         gold = gold_quizzes(example, own)
-        place = _like(quiz.resolved, gold, taken)
-        if place is None:
+        number = _like(quiz.resolved, gold, taken)
+        if number is None:
             continue
-        taken[place] = Settled(quiz, (gold[place][1],), root=example.id)
-        if quiz.answer is not None and taken[place].agrees(quiz.answer):
+        taken[number] = Settled(quiz, (gold[number - 1][1],), root=example.id)
+        if quiz.answer is not None and taken[number].agrees(quiz.answer):
             right.add(quiz.index)
-            own[place + 1] = quiz.answer
+            own[number] = quiz.answer
     return list(taken.values())
 
 
 def _like(quiz: str, gold: Sequence[tuple[str, str]], taken: Mapping[int, Settled]) -> int | None:
-    """The place of the gold quiz that asks the same, among those that are left."""
-    free = [place for place in range(len(gold)) if place not in taken and _asks_the_same(quiz, gold[place][0])]
-    return max(free, key=lambda place: f1(quiz, [gold[place][0]]), default=None)
+    """The number of the gold quiz that asks the same, among those that are left."""
+    texts = {number: text for number, (text, _) in enumerate(gold, start=1) if number not in taken}
+    alike = [number for number, text in texts.items() if _asks_the_same(quiz, text)]
+    return max(alike, key=lambda number: f1(quiz, [texts[number]]), default=None)
 
 
 def _asks_the_same(quiz: str, gold: str) -> bool:

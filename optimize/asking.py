@@ -1,15 +1,14 @@
 """How the steps of a compilation ask: each call is made once and kept at once, so that resuming is running again.
 
 Calls are kept by what they ask (`keqa.programs.shared_draws`), whatever cache the language model has: another run in
-the same folder, and another candidate whose prompts are in part the same, read them. What a question made of its calls
-is the trace from which demonstrations and feedback are taken.
+the same folder, and another candidate whose prompts are in part the same, read them.
 """
 
 from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from keqa.data.question import question_digest
 from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
+from keqa.optimize.judged import Call, Step
 from keqa.optimize.scoring import score_of
 from keqa.programs.calls.batch import ask
 from keqa.programs.calls.session import token_count, within
@@ -36,9 +36,6 @@ from keqa.storage.journal import Journal
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
-
-Step = tuple[str, dict[str, Any], dict[str, Any]]
-"""A call: the name of the predictor in the program, its inputs and its outputs."""
 
 ROLES = ("task", "consistency", "utility")
 
@@ -149,7 +146,7 @@ class Asking:
 
     def ask(self, program: Program, example: Answered, state: str | None = None) -> Trace:
         """Ask a question of a program, whose state may be known; what is told of a failure names no key."""
-        made: list[tuple[Any, Mapping[str, Any], dspy.Prediction]] = []
+        made: list[Call] = []
         shown = f"{state or state_of(program)} {example.id}"
 
         async def call(predictor: dspy.Predict, **arguments: Any) -> dspy.Prediction:
@@ -166,6 +163,14 @@ class Asking:
             record = record if error is None else None
         record = None if record is None else record_without_secrets(record, program.lms_asked())
         return Trace(example, record, self.score(example, record), _steps(program, made), error)
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Meanwhile calls are made and kept as those of programs are."""
+        from keqa.lms.adapter import adapter
+
+        with within(caller=self.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+            yield
 
     def traces(self, program: Program, examples: Sequence[Answered], step: str = "asking") -> list[Trace]:
         """Ask questions side by side."""
@@ -184,7 +189,7 @@ class Asking:
         return Trial(name, sum(scores) / len(scores), scores)
 
 
-def _steps(program: Program, made: Sequence[tuple[Any, Mapping[str, Any], dspy.Prediction]]) -> tuple[Step, ...]:
+def _steps(program: Program, made: Sequence[Call]) -> tuple[Step, ...]:
     """The calls of a program's own predictors, without what a reply brings along, such as token probabilities."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
 
@@ -228,7 +233,7 @@ class Spending(UsageTracker):
         self.add_usage("", {})
 
     @contextmanager
-    def counting(self) -> Any:
+    def counting(self) -> Iterator[Spending]:
         """Meanwhile requests are counted; in the end the sum is written down, so that a later run knows of it."""
         with dspy.context(usage_tracker=self):
             try:

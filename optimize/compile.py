@@ -3,12 +3,9 @@
 1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_optimizers`);
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
 3. α, N_c, top-k, how tries are drawn and what is summarized, for F1 - λ · retrievals - μ · calls; and a boundary
-   model, trained on what the language model answers from memory to the training questions, which decides instead of α
-   where that is better.
+   model, trained on answers from memory to the training questions, which decides instead of α where that is better.
 
 The methods that KEQA is compared with take the first step alone.
-
-Every call that is made is on disk at once, so a run that was killed resumes where it was: what was asked is read there.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.tuning import has_tunable_threshold, tune, values_to_try
+from keqa.optimize.tuning import Tuning, has_tunable_threshold, values_to_try
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -57,41 +54,27 @@ _NAMED = 5
 
 
 class Compiled(ModuleWrapper[P]):
-    """A compiled program, which is used as the program itself: ``compiled("Who wrote Hamlet?")``.
+    """A compiled program, which is used, nested and compiled again as the program itself; what was learned beside it.
 
-    It is a module that can be nested, evaluated, streamed, copied and compiled again like the one inside it.
-
-    Attributes:
-        program: Ready to ask, on the same language models and retriever. Where a module was compiled that contains one,
-            a copy of the module that contains the compiled one.
-        report: What was learned.
-        reflection_lm: The language model that reflected, whose key must not be saved.
-        folder: Where finished work is kept; None where it was a temporary one.
-        nested: The compiled program within a module; None where it is `program` itself.
-        lm_folders: Where the fine-tuned language models of this process are, by role; empty where there are none.
+    Where a module was compiled that contains a program, `program` is a copy of the module with the compiled one in it.
     """
 
     report: Report
     reflection_lm: Any = None
+    """The language model that reflected, whose key must not be saved."""
     folder: Path | None = None
+    """Where finished work is kept; None where it was a temporary one."""
     nested: Program | None = None
+    """The compiled program within a module; None where it is `program` itself."""
     lm_folders: Mapping[str, Path] = MappingProxyType({})
+    """Where the fine-tuned language models of this process are, by role."""
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
-        """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
+        """Save the program with the report, and `about` with it; `keqa.load` reads it. Of a module, the one within it.
 
-        A path that ends in ``.json`` or ``.pkl``, and ``save_program=True``, save the module as DSPy does.
-
-        Fine-tuned language models are saved beside it, as ``FOLDER.lm``, with the model string
-        ``transformers/FOLDER.lm``.
-
-        Args:
-            folder: Where to; a program that is there already is replaced if it was compiled from the same sources.
-            overwrite: Replace one of other sources, too.
-            **about: What else to keep, such as the command. Of paths in problems the last component stays.
-
-        Raises:
-            InputError: The folder holds something else, a program of other sources, or the finished work.
+        A path that ends in ``.json`` or ``.pkl``, and ``save_program=True``, save the module as DSPy does. Fine-tuned
+        language models are saved beside the program, as ``FOLDER.lm`` for the model string ``transformers/FOLDER.lm``.
+        A program that is there already is replaced if it was compiled from the same sources, or with `overwrite`.
         """
         if about.get("save_program") or Path(folder).suffix in (".json", ".pkl"):
             self.program.save(folder, **about)
@@ -101,6 +84,7 @@ class Compiled(ModuleWrapper[P]):
         if not overwrite:
             check_sources(folder, self.report.sources)
         facts = {**self.report.about(), **about}
+        # Of paths the last component stays.
         facts["problems"] = [without_folders(problem) for problem in facts["problems"]]
         if self.lm_folders:
             # By name: program and language models may be moved together.
@@ -171,12 +155,12 @@ def compile_program(
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
-    trainset, valset = _listed(trainset), _listed(valset)
+    given: list[Any] = [list(some) if isinstance(some, Iterator) else some for some in (trainset, valset)]
+    trainset, valset = given
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
     before_first()
-    fingerprint = compilation_fingerprint(program, metric)
     sources = sources_of(program, parts, chosen, metric)
     if out is not None:
         check_sources(out, sources)
@@ -188,7 +172,7 @@ def compile_program(
     where = None if folder is None else Path(folder)
     with ExitStack() as stack:
         place = where or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
-        journal = stack.enter_context(Journal.open(place / "calls.journal", fingerprint))
+        journal = stack.enter_context(Journal.open(place / "calls.journal", _fingerprint(program, metric)))
         asking = Asking(journal, metric, chosen.in_flight, progress)
         spending = stack.enter_context(Spending(journal).counting())
         steps = Steps(parts.train, parts.val, asking, chosen, report, where)
@@ -201,11 +185,6 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
-
-
-def _listed(questions: Any) -> Any:
-    """Questions that can be read more than once."""
-    return list(questions) if isinstance(questions, Iterator) else questions
 
 
 def _nested(module: Any) -> Program:
@@ -269,38 +248,35 @@ def empty_reference(program: KEQA, options: Options) -> UtilityReference:
     return chosen
 
 
-def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
+def _fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
     """What finished work depends on besides what is asked and of which program; no key or address is in it."""
-    lms = lms_of(program)
-    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in ROLES}
-    models, predictors = models_of(program), {name for name, _ in program.named_predictors()}
+    lms, models = lms_of(program), models_of(program)
+    by_role = {role: lm_spec(dspy.settings.lm if lms is None else getattr(lms, role)) for role in ROLES}
+    by_predictor = {name: models[name] for name, _ in program.named_predictors() if name in models}
     return {
         "task": "compilation",
         "metric": metric_fingerprint(metric),
-        "models": {role: lm_spec(lm) for role, lm in roles.items()}
-        | {name: spec for name, spec in models.items() if name in predictors},
+        "models": by_role | by_predictor,
         "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
     }
 
 
 def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
     """Digests of what a program is compiled from: the same compilation has the same ones."""
-    how: dict[str, Any] = {
-        one.name: getattr(options, one.name)
-        for one in dataclasses.fields(options)
-        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm", "training")
-    }
-    if options.training:
-        how["training"] = dict(options.training)
-    own = isinstance(options.optimizer, Teleprompter)
-    how["optimizer"] = optimizer_settings(options.optimizer) if own else options.optimizer
+    how: dict[str, Any] = {one.name: getattr(options, one.name) for one in dataclasses.fields(options)}
+    del how["in_flight"]
+    how["training"] = dict(options.training)
+    if not how["training"]:
+        del how["training"]
+    if isinstance(options.optimizer, Teleprompter):
+        how["optimizer"] = optimizer_settings(options.optimizer)
     how["grid"] = repr(options.grid)
     how["embedder"] = getattr(options.embedder, "name", options.embedder)
     how["reflection_lm"] = lm_spec(options.reflection_lm)
     return {
         "training questions": digest(list(map(_key, parts.train))),
         "validation questions": digest(list(map(_key, parts.val))),
-        "language models, index and metric": digest(compilation_fingerprint(program, metric)),
+        "language models, index and metric": digest(_fingerprint(program, metric)),
         "the method and its settings": program_fingerprint(program),
         "how it is compiled": digest(how),
     }
@@ -317,7 +293,11 @@ def _key(example: Example) -> str:
 
 @dataclass
 class Steps:
-    """A compilation under way, which writes into its report; fine-tuned language models go where `adapters` says."""
+    """A compilation under way, which writes into its report.
+
+    A further step is a method that makes a candidate and gives it to `_better`. Fine-tuned language models go where
+    `adapters` says.
+    """
 
     train: Sequence[Example]
     val: Sequence[Example]
@@ -340,18 +320,17 @@ class Steps:
         self.report.trials.append(self.asking.trial(program, name, self.val))
         return self.report.trials[-1]
 
-    def _kept(
-        self, before: K, scores: Sequence[float], candidate: K, trial: Trial, why_not: str, *, only_better: bool = False
-    ) -> K:
+    def _better(self, before: K, candidate: K, name: str, why_not: str, *, only_better: bool = False) -> K:
         """A candidate, where it is better; or, unless it has to be, where it is not worse beyond chance."""
+        scores, trial = self.report.after, self._score(candidate, name)
         if only_better:
             kept = trial.score > sum(scores) / len(scores)
         else:
-            kept = len(trial.scores) < 2 or paired_bootstrap(trial.scores, scores).high >= 0
+            kept = len(scores) < 2 or paired_bootstrap(trial.scores, scores).high >= 0
         if not kept:
             self.report.problems.append(why_not)
             return before
-        self.report.chosen.append(trial.name)
+        self.report.chosen.append(name)
         return candidate
 
     def _bootstrapped(self, program: Program) -> Program:
@@ -369,25 +348,23 @@ class Steps:
             check_finetunable(program)
         if options.reflection_lm is not None:
             ask_once(options.reflection_lm)
-        own = self._score(program, AS_IT_IS)
+        self.report.chosen.append(self._score(program, AS_IT_IS).name)
         kept = program
         if name == "finetune":
             found = finetune(program, self.train, self.asking, options, self.adapters)
             why_not = "the fine-tuned language model is worse on the validation questions: left out"
-            kept = self._kept(program, own.scores, found.program, self._score(found.program, name), why_not)
+            kept = self._better(program, found.program, name, why_not)
             if kept is found.program:
                 self.report.finetuned_on, self.lm_folders = found.conversations, found.folders
         elif name != "none":
             candidate = optimize(program, self.train, self.val, self.asking, options)
             why_not = f"what {name} found is not better on the validation questions: left out"
-            trial = self._score(candidate, name)
-            kept = self._kept(program, own.scores, candidate, trial, why_not, only_better=True)
-        if kept is program:
-            self.report.chosen.append(own.name)
+            kept = self._better(program, candidate, name, why_not, only_better=True)
+        if kept is not program:
+            self.report.chosen.remove(AS_IT_IS)
         return kept
 
     def _with_reference(self, program: KEQA) -> KEQA:
-        """The program with a reference, unless it is worse with it beyond chance."""
         problems = self.report.problems
         entries = build_reference(Labeller(program, correctness=self.asking.metric), self.train, self.asking)
         problems += [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
@@ -402,9 +379,8 @@ class Steps:
             return program
         candidate: KEQA = program.deepcopy()
         candidate.picking.reference = empty_reference(program, self.options).fit(entries)
-        trial = self._score(candidate, "the utility reference")
         why_not = "the utility reference made answers worse on the validation questions: left out"
-        kept = self._kept(program, self.report.after, candidate, trial, why_not)
+        kept = self._better(program, candidate, "the utility reference", why_not)
         if kept is candidate:
             counts = entries.counts()
             self.report.reference = {"helpful": counts[True], "harmful": counts[False]}
@@ -424,7 +400,8 @@ class Steps:
 
     def _tuned(self, program: KEQA, boundary: Trained[Any] | None) -> KEQA:
         model = None if boundary is None else boundary.model
-        found = tune(program, self.val, self.asking, grid=self.options.grid, boundary=model, **self.options.costs)
+        how = {"grid": self.options.grid, "boundary": model, **self.options.costs}
+        found = Tuning(program, self.val, self.asking, **how).run()
         gate = program.examination.gate
         if program.examine and gate.threshold is not None and not has_tunable_threshold(gate):
             self.report.problems.append(
@@ -432,16 +409,16 @@ class Steps:
                 "made again with another"
             )
         self.report.curve = found.curve
-        for name, point in (("tuned settings", found.own), ("the boundary model", found.bounded)):
-            if point is not None:
+        for name, by_model in (("tuned settings", False), ("the boundary model", True)):
+            if any(point.settings["boundary"] == by_model for point in found.curve):
+                point = found.best_of(boundary=by_model)
                 self.report.trials.append(Trial(name, point.score, point.scores))
-                if point is found.best:
-                    self.report.chosen.append(name)
+                self.report.chosen += [name] if point is found.best else []
         if boundary is not None:
             self.report.boundary = {
                 "reads": boundary.model.reads,
                 "tries": self.options.boundary_tries,
                 "held_out": boundary.held_out.as_json(),
-                "kept": found.best is found.bounded,
+                "kept": found.best.settings["boundary"],
             }
         return found.program

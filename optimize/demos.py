@@ -14,9 +14,8 @@ construct            the answer drawn from the evidence that the triples found i
 ===================  ==========================================================================================
 
 The utility judge has none here: its demonstrations come from the utility reference alone. Where no quiz, answer or
-judgement came out right, gold answers alone make demonstrations: what such a language model lacks is the form of a
-reply, and gold answers show it as well as its own right ones would. Of other programs those calls are demonstrations
-from which `keqa.optimize.judged` says that one may learn.
+judgement came out right, gold answers alone show the form of a reply, which is what such a language model lacks. Of
+other programs those calls are demonstrations from which `keqa.optimize.judged` says that one may learn.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from keqa.metrics.utility import Correctness, gain
 from keqa.optimize.alignment import Settled, settled_quizzes
 from keqa.optimize.asking import Asking, Origins, Trace, Trial
 from keqa.optimize.failures import FailureMonitor, Failures
-from keqa.optimize.judged import is_verdict, judged, judges, teaching
+from keqa.optimize.judged import is_verdict, judges, lessons
 from keqa.optimize.options import Options
 from keqa.programs.build import complete
 from keqa.programs.calls.errors import CallError, is_transient
-from keqa.programs.calls.session import Session, run_blocking, within
+from keqa.programs.calls.session import Session, run_blocking
 from keqa.programs.fingerprint import digest
 from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
@@ -136,22 +135,18 @@ def possible(program: Program, traces: Sequence[Trace], asking: Asking, options:
         return from_calls(program, traces, threshold=options.threshold)
     watch = asking.failures.watch("answering closed book")
     how: dict[str, Any] = {"threshold": options.threshold, "failures": asking.failures, "metric": asking.metric}
-    return from_records(program, traces, closed_book=partial(closed_book, program, asking, watch), **how)
+    return from_records(program, traces, closed_book=partial(_closed_book, program, asking, watch), **how)
 
 
-def closed_book(program: KEQA, asking: Asking, watch: FailureMonitor, one: Settled) -> float | None:
-    """How right the closed-book answer to a quiz is that was not examined; None where there is none."""
-    from keqa.lms.adapter import adapter
-
+def _closed_book(program: KEQA, asking: Asking, watch: FailureMonitor, one: Settled) -> float | None:
     session, recall = Session(program.bound, blocking=True), program.examination.recall
-    asked = (one.quiz.resolved or "", one.answer_type, one.choices)
     try:
-        with within(caller=asking.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter()):
-            answer = run_blocking(lambda: session.run(recall(*asked)))
+        with asking.keeping():
+            answer = run_blocking(lambda: session.run(recall(*one.asked().values())))
     except CallError as error:
         watch.outcome(error.cause, str(error) if is_transient(error.cause) and not error.unusable else None)
         return None
-    watch.outcome(None)
+    watch.outcome()
     return one.correctness(asking.metric, answer)
 
 
@@ -205,20 +200,17 @@ def kind_of(answer: str, answer_type: str) -> str:
 def from_calls(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
     """All possible demonstrations of a program of whose parts nothing is known, by the name of the predictor."""
     calls = dict(program.named_predictors())
-    found: dict[str, list[Candidate]] = {name: [] for name in calls}
-    names = {id(predictor): name for name, predictor in calls.items()}
+    found: dict[str, dict[str, Candidate]] = {name: {} for name in calls}
     for trace in traces:
         if not is_right(trace, threshold):
             continue
-        made = [(calls[name], inputs, outputs) for name, inputs, outputs in trace.steps if _says_something(outputs)]
-        seen: set[tuple[str, str]] = set()
-        for one in teaching(judged(made, trace.example, trace.record)):
-            name = names[id(one.call[0])]
-            key = name, digest(dict(one.fields))
-            if key not in seen:
-                seen.add(key)
-                found[name].append(Candidate(one.fields, _kind(calls[name].signature, one.fields), trace.example.id))
-    return found
+        texts = [[value.strip() for value in said.values() if isinstance(value, str)] for _, _, said in trace.steps]
+        # One whose texts are all empty says nothing.
+        steps = [step for step, said in zip(trace.steps, texts, strict=True) if any(said) or not said]
+        for name, fields in lessons(program, steps, trace.example, trace.record):
+            one = Candidate(fields, _kind(calls[name].signature, fields), trace.example.id)
+            found[name].setdefault(digest(dict(fields)), one)
+    return {name: list(some.values()) for name, some in found.items()}
 
 
 def from_records(
@@ -257,10 +249,7 @@ def from_records(
 
 
 def is_right(trace: Trace, threshold: float) -> bool:
-    """Whether the metric accepts the final answer, and it says what a gold answer says as well.
-
-    Half the words of a wrong name may be right.
-    """
+    """Whether the metric accepts the final answer and gold answers do: half the words of a wrong name may be right."""
     record = trace.record
     if record is None or record.answer is None or trace.score < threshold:
         return False
@@ -268,8 +257,6 @@ def is_right(trace: Trace, threshold: float) -> bool:
 
 
 def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
-    """The program's own, and gold ones of the shapes that it never got right."""
-
     def candidate(example: Answered, texts: list[str]) -> Candidate:
         kind = f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
         return Candidate({"question": example.question, "quizzes": texts}, kind, example.id)
@@ -283,11 +270,9 @@ def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Can
         if in_order and not harmed and len(example.quizzes or texts) == len(texts):
             own.append(candidate(example, texts))
     kinds = {one.kind for one in own}
-    for example, texts in ((trace.example, list(trace.example.quizzes)) for trace in traces):
-        if texts and not any(one.fatal for one in broken_references(numbered_quizzes(texts))):
-            gold = candidate(example, texts)
-            own += [gold] if gold.kind not in kinds else []
-    return own
+    gold = [candidate(trace.example, list(trace.example.quizzes)) for trace in traces if trace.example.quizzes]
+    sound = [one for one in gold if not any(b.fatal for b in broken_references(numbered_quizzes(one.demo["quizzes"])))]
+    return own + [one for one in sound if one.kind not in kinds]
 
 
 def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
@@ -300,35 +285,28 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
         if not all(one.agrees(str(one.quiz.answer)) for one in settled):
             continue
         answered = [f"{q.resolved} {q.answer}" for q in record.quizzes if q.resolved and q.answer and not q.abstained]
-        demo = {
-            "question": record.question,
-            "answered_quizzes": answered,
-            "answer_type": record.answer_type,
-            "choices": list(record.choices),
-            "explanation": record.explanation,
-            "answer": Settled.whole(example).in_form(record.answer),
-        }
+        asked = record.model_dump(include={"question", "answer_type", "choices", "explanation"})
+        demo = {**asked, "answered_quizzes": answered, "answer": Settled.whole(example).in_form(record.answer)}
         yield Candidate(demo, f"{record.answer_type}, {len(answered)} quizzes", example.id)
 
 
 def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
-    """Closed-book answers that say what the gold answer says, written as it is, so that its form is learned."""
     for one in settled:
-        texts = (sample.text for sample in one.quiz.samples if sample.text and not sample.abstained)
-        said = next((text for text in texts if one.agrees(text)), None)
+        said = next((text for text in _said(one) if one.agrees(text)), None)
         if said is not None:
             demo = one.asked() | {"answer": one.in_form(said)}
             yield Candidate(demo, kind_of(demo["answer"], one.answer_type), one.root)
 
 
+def _said(one: Settled) -> list[str]:
+    """The different answers that were drawn from memory."""
+    return list(dict.fromkeys(s.text for s in one.quiz.samples if s.text and not s.abstained))
+
+
 def _answers(
     program: KEQA, settled: Sequence[Settled], metric: Correctness, closed_book: ClosedBook
 ) -> Iterator[Candidate]:
-    """Answers from passages that are right, and better than the closed-book ones.
-
-    Where passages contain the gold answer and another one was taken from them, the demonstration is that of the gold
-    answer: what the program gets right by itself cannot show it which of two sources to believe.
-    """
+    """Where passages state the gold answer and another was taken, the gold one: which source to believe is learned."""
     for one in settled:
         quiz = one.quiz
         if quiz.source != "passages" or quiz.answer is None:
@@ -344,13 +322,9 @@ def _answers(
         without = _without_passages(one, metric, closed_book)
         if without is None or gain(one.correctness(metric, stated), without) <= 0:
             continue
-        demo = {
-            "passages": [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in shown],
-            "evidence": list(quiz.evidence),
-            "triples": list(quiz.triples),
-            **one.asked("question"),
-            "answer": answer,
-        }
+        texts = [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in shown]
+        evidence = {"evidence": list(quiz.evidence), "triples": list(quiz.triples)}
+        demo = {"passages": texts, **evidence, **one.asked("question"), "answer": answer}
         kind = kind_of(answer, one.answer_type)
         yield Candidate(demo, kind if right else f"{kind}, corrected", one.root)
 
@@ -382,7 +356,7 @@ def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
     own: list[Candidate] = []
     with_gold: list[Candidate] = []
     for one in settled:
-        texts = list(dict.fromkeys(str(s.text) for s in one.quiz.samples if s.text and not s.abstained))
+        texts = _said(one)
         golden = ((one.golds[0], text) for text in texts)
         for found, pairs in ((own, itertools.combinations(texts, 2)), (with_gold, golden)):
             seen: set[bool] = set()
@@ -398,7 +372,6 @@ def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
 
 
 def _triples(settled: Sequence[Settled]) -> Iterator[Candidate]:
-    """Triples whose evidence led to a right answer."""
     for one in settled:
         if one.quiz.triples and one.quiz.evidence and one.quiz.answer and one.agrees(one.quiz.answer):
             demo = {"question": one.quiz.resolved, "triples": list(one.quiz.triples)}
@@ -408,11 +381,7 @@ def _triples(settled: Sequence[Settled]) -> Iterator[Candidate]:
 def _from_gold_answers(
     program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: FailureMonitor
 ) -> dict[str, list[Candidate]]:
-    """Demonstrations that gold answers alone make, for the predictors in want of any that these can serve.
-
-    A quiz with its gold answer; the same with the first passage found for it whose text states that; and the gold
-    answer beside an alias of it, and beside the gold answer of another quiz.
-    """
+    """Demonstrations that gold answers alone make, for the predictors in want of any that these can serve."""
     parts = Settled.parts if program.decompose else lambda example: [Settled.whole(example)]
     known = [one for example in examples for one in parts(example)]
     # Each is made where it is wanted: one of them searches.
@@ -429,6 +398,7 @@ def _golden(one: Settled, asked: Mapping[str, Any]) -> Candidate:
 
 
 def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
+    """Gold answers with the first passage found for the quiz whose text states them."""
     retriever = program._retriever.value
     short = [one for one in known if one.answer_type == "short"][:_ENOUGH]
     for one in short if retriever is not None else ():
@@ -445,6 +415,7 @@ def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Ite
 
 
 def _gold_pairs(known: Sequence[Settled]) -> Iterator[Candidate]:
+    """A gold answer beside an alias of it, and beside the gold answer of another quiz."""
     short = [one for one in known if one.answer_type == "short"]
     for place, one in enumerate(short):
         gold, other = one.golds[0], short[place - 1].golds[0]
@@ -455,11 +426,6 @@ def _gold_pairs(known: Sequence[Settled]) -> Iterator[Candidate]:
         for answer, same in pairs:
             demo = {"quiz": one.quiz.resolved, "first_answer": gold, "second_answer": answer, "same": same}
             yield Candidate(demo, str(same), one.root)
-
-
-def _says_something(outputs: Mapping[str, Any]) -> bool:
-    texts = [value for value in outputs.values() if isinstance(value, str)]
-    return not texts or any(text.strip() for text in texts)
 
 
 def _kind(signature: Any, demo: Mapping[str, Any]) -> str:

@@ -10,24 +10,21 @@ name       what it changes                 what it needs
 =========  ==============================  =====================================================================
 
 A name stands for a teleprompter made ready; from there all take one path, over a journaled program that never shows a
-question what was learned from it (`Student`). MIPROv2 and SIMBA take demonstrations from whatever
-run ended well, which says nothing about a judge; the judges stay as they are.
+question what was learned from it (`Student`). MIPROv2 and SIMBA take demonstrations from whatever run ended well, which
+says nothing about a judge; the judges stay as they are.
 
-The language model that reflects is asked once before any question is, and watched from then on: DSPy's optimizers take
-each of its errors for a proposal that came to nothing, and continue. So a wrong key would spend the whole budget, and
-what was found would be called no better.
+DSPy's optimizers take an error of the language model that reflects for a proposal that came to nothing, and continue:
+a wrong key would spend the whole budget. So it is asked once before any question is, and watched from then on.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
-import importlib.util
 import inspect
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from io import StringIO
 from itertools import count
@@ -43,17 +40,16 @@ from keqa.data.example import Answered, Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
-from keqa.optimize.asking import ROLES, Asking, Step, lms_of
+from keqa.optimize.asking import ROLES, Asking, Origins, lms_of
 from keqa.optimize.failures import FailureMonitor
-from keqa.optimize.judged import judges
+from keqa.optimize.judged import Step, judges
 from keqa.optimize.options import Options
-from keqa.optimize.scoring import DspyMetric, as_example_of, feedback_metric, score_of
+from keqa.optimize.scoring import as_example_of, example_for_metrics, feedback_metric, score_of
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import NoCopy
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import AnswerPrediction, prediction_of
-from keqa.programs.predictor import LearnedQuestions
 from keqa.programs.program import Program
 
 PREFIX = "program."
@@ -85,11 +81,8 @@ def tunable(program: Program, optimizer: str) -> list[str]:
 
 def optimizer_settings(optimizer: Teleprompter) -> dict[str, Any]:
     """What an optimizer was set up with, as far as these are plain values, and its name."""
-    plain: dict[str, Any] = {
-        name: value
-        for name, value in vars(optimizer).items()
-        if value is None or isinstance(value, bool | int | float | str)
-    }
+    plain_types = (bool, int, float, str, type(None))
+    plain: dict[str, Any] = {name: one for name, one in vars(optimizer).items() if isinstance(one, plain_types)}
     parts = getattr(optimizer, "optimizers", None)
     if isinstance(parts, dict):
         plain["optimizers"] = {name: optimizer_settings(part) for name, part in parts.items()}
@@ -109,15 +102,14 @@ def optimize(
 ) -> Program:
     """What an optimizer makes of a copy of a program, on the same language models by role.
 
-    A run that was killed goes through what it asked without a call; what the reflecting language model wrote comes from
-    DSPy's cache, where that is on. A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or
-    of steps (SIMBA).
+    A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or of steps (SIMBA).
     """
     optimizer, name, lm = options.optimizer, options.optimizer_name, options.reflection_lm
     shown = tunable(program, "gepa" if isinstance(optimizer, dspy.GEPA) else name)
     limited = name == "gepa" and isinstance(options.budget, int)
     student = Student(program, asking, shown, name, options.budget if limited else 0)
-    train, val = (list(map(DspyMetric.of_any(asking.metric).example, some)) for some in (trainset, valset))
+    given = getattr(asking.metric, "given", {})
+    train, val = ([example_for_metrics(one, given.get(one.id)) for one in some] for some in (trainset, valset))
 
     def metric(gold: Any, pred: Any, trace: Any = None) -> float:
         return score_of(asking.metric, as_example_of(gold), pred)
@@ -125,10 +117,9 @@ def optimize(
     more: dict[str, Any] = {}
     with nullcontext() if lm is None else watched(lm) as reflecting, student.surfacing(), quiet():
         if isinstance(optimizer, str):
-            how = replace(options, reflection_lm=reflecting)
-            optimizer, more = ready_made(how, student, metric, asking, len(train), len(val))
+            optimizer, more = ready_made(options, reflecting, student, metric, asking, len(train), len(val))
         best = run_optimizer(optimizer, student, train, val, metric, asking.in_flight, more)
-    return _transferred(program, best, shown)
+    return _transferred(program, best, shown, asking.origins)
 
 
 class Student(dspy.Module):
@@ -144,12 +135,7 @@ class Student(dspy.Module):
     """
 
     def __init__(
-        self,
-        program: Program,
-        asking: Asking,
-        predictors: Collection[str],
-        name: str = "optimizing",
-        most: int = 0,
+        self, program: Program, asking: Asking, predictors: Collection[str], name: str = "optimizing", most: int = 0
     ) -> None:
         """Get a program ready; where it is known how many questions will be asked, they are `most`."""
         super().__init__()
@@ -170,7 +156,7 @@ class Student(dspy.Module):
         if self._ended.value:
             raise self._ended.value[0]
         asking, example = self._asking.value, Example(root, question, (), answer_type, tuple(choices))
-        self.program.learned = self.known_to(self.program)
+        self.program.learned = asking.origins.known_to(self.program)
         try:
             trace = asking.ask(self.program, example)
             self._watch.value.add(trace.record, trace.error)
@@ -214,12 +200,8 @@ class Student(dspy.Module):
             if PREFIX + name in predictors:
                 trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
 
-    def known_to(self, program: Program) -> LearnedQuestions:
-        """What a program has learned from, where it may show calls that were made here."""
-        return self._asking.value.origins.known_to(program)
-
     def get_lm(self) -> Any:
-        """The language model of the task, from which optimizers make theirs."""
+        """That of the task, from which optimizers make theirs."""
         lms = lms_of(self.program)
         return dspy.settings.lm if lms is None else lms.task
 
@@ -243,10 +225,10 @@ class Student(dspy.Module):
 
 
 def ready_made(
-    options: Options, student: Student, metric: Any, asking: Asking, train: int, val: int
+    options: Options, lm: Any, student: Student, metric: Any, asking: Asking, train: int, val: int
 ) -> tuple[Teleprompter, dict[str, Any]]:
     """The teleprompter that a name stands for, and what its run takes besides so many questions."""
-    name, lm, budget, seed = options.optimizer, options.reflection_lm, options.budget, options.seed
+    name, budget, seed = options.optimizer, options.budget, options.seed
     number, threads = isinstance(budget, int), {"num_threads": asking.in_flight}
     if name == "gepa":
         limit = {"max_metric_calls": budget} if number else {"auto": budget}
@@ -298,14 +280,16 @@ def _prepared(optimizer: Teleprompter, metric: Any) -> Any:
     if hasattr(own, "max_labeled_demos"):
         own.max_labeled_demos = 0
     if isinstance(own, dspy.GEPA) and isinstance(own.custom_instruction_proposer, InstructionProposer | None):
-        own.custom_instruction_proposer = guarded(own.custom_instruction_proposer)
+        # On guard: a passage or an answer that it is shown cannot close a field.
+        writing = copy.copy(own.custom_instruction_proposer or InstructionProposer())
+        own.custom_instruction_proposer, writing.adapter = writing, Guarded(writing.adapter)
     parts = getattr(own, "optimizers", None)
     if isinstance(parts, dict):
         own.optimizers = {name: _prepared(part, metric) for name, part in parts.items()}
     return own
 
 
-def _transferred(program: Program, best: Student, names: Sequence[str]) -> Program:
+def _transferred(program: Program, best: Student, names: Sequence[str], origins: Origins) -> Program:
     """A copy of the program with what was changed, so that nothing else of the optimizer's stays with it."""
     result: Program = program.deepcopy()
     found = dict(best.program.named_predictors())
@@ -317,7 +301,7 @@ def _transferred(program: Program, best: Student, names: Sequence[str]) -> Progr
             shown = [{field: demo[field] for field in fields if field in demo} for demo in found[name].demos]
             # What lacks an output shows nothing that the predictor could do.
             predictor.demos = [dspy.Example(**demo) for demo in shown if demo.keys() >= required]
-    result.learned = best.known_to(result)
+    result.learned = origins.known_to(result)
     return result
 
 
@@ -334,13 +318,6 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
         raise ConfigurationError(f"the reflection LM answered none of {requests.asked} requests ({requests.cause})")
 
 
-def guarded(proposer: InstructionProposer | None = None) -> InstructionProposer:
-    """What writes GEPA's instructions, on guard: a passage or an answer that it is shown cannot close a field."""
-    found: InstructionProposer = copy.copy(proposer) if proposer is not None else InstructionProposer()
-    found.adapter = Guarded(found.adapter)
-    return found
-
-
 class _Ended(BaseException):
     """Goes through the optimizer, which would survive an `Exception`."""
 
@@ -350,13 +327,12 @@ class _Ended(BaseException):
 
 
 class _Watching(BaseCallback):
-    """Hears how each request ended."""
+    """Hears how each request ended, and ends the optimizer where further requests are of no use."""
 
     def __init__(self, watch: FailureMonitor, lm: dspy.BaseLM) -> None:
         self._watch, self._lm = watch, lm
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
-        """Count the request, and end the optimizer where further requests are of no use."""
         failure = typed_error(exception, [self._lm]) if isinstance(exception, Exception) else None
         if failure is not None and not isinstance(failure, CallError):
             raise _Ended(_explained(exception, self._lm)) from exception
@@ -383,24 +359,23 @@ def quiet() -> Iterator[None]:
     DSPy starts the last, slow questions of a batch a second time; meanwhile each is asked once.
     """
     names = ("gepa.core.engine", "dspy.teleprompt.bootstrap", "dspy.evaluate.evaluate", "dspy.predict.parallel")
-    modules: list[Any] = [importlib.import_module(name) for name in names]
-    engine, bootstrapping, evaluating, parallel = modules
-    own = list(zip(modules, ("tqdm", "tqdm", *["ParallelExecutor"] * 2), strict=True))
-    before, logger = [getattr(*one) for one in own], logging.getLogger("dspy")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    engine.tqdm = partial(engine.tqdm, disable=True)
-    bootstrapping.tqdm = SimpleNamespace(tqdm=partial(bootstrapping.tqdm.tqdm, disable=True))
-    for module in (evaluating, parallel):
-        module.ParallelExecutor = _once(module.ParallelExecutor)
-    try:
-        with redirect_stdout(StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
-        for (module, name), value in zip(own, before, strict=True):
+    engine, bootstrapping, *running = map(importlib.import_module, names)
+    silenced = SimpleNamespace(tqdm=partial(bootstrapping.tqdm.tqdm, disable=True))
+    executor = running[0].ParallelExecutor
+
+    def once(*arguments: Any, **settings: Any) -> Any:
+        return executor(*arguments, **{**settings, "timeout": 0})
+
+    replaced: list[tuple[Any, str, Any]] = [
+        (engine, "tqdm", partial(engine.tqdm, disable=True)),
+        (bootstrapping, "tqdm", silenced),
+        *((module, "ParallelExecutor", once) for module in running),
+    ]
+    logger = logging.getLogger("dspy")
+    with ExitStack() as before, redirect_stdout(StringIO()):
+        before.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.ERROR)
+        for module, name, value in replaced:
+            before.callback(setattr, module, name, getattr(module, name))
             setattr(module, name, value)
-
-
-def _once(executor: Any) -> Any:
-    return lambda *arguments, **settings: executor(*arguments, **{**settings, "timeout": 0})
+        yield

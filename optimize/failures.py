@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import NamedTuple, TypeVar
 
 from keqa.errors import StageError, TooManyFailuresError
@@ -51,20 +52,11 @@ class FailureMonitor:
     def __init__(self, step: str, total: int | None = None, before: FailureMonitor | None = None) -> None:
         """Begin after what earlier parts of the step counted."""
         self._step, self._total = step, total
-        self._asked = self._fresh = self._passing = self._in_succession = 0
-        self._reason: str | None = None
-        self._last = ""
-        earlier = None if before is None else before.summary
-        self._before, self.failed = (0, 0) if earlier is None else (earlier.asked, earlier.failed)
+        self._before = 0 if before is None else before.summary.asked
         self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
+        self._asked = self._fresh = self._passing = self._in_succession = 0
+        self._too_many, self._last = False, ""
         self._lock = threading.Lock()
-
-    def until(self, items: Iterable[T]) -> Iterator[T]:
-        """The items, until too many failed: what is in work by then still ends, and `refuse` raises afterwards."""
-        for item in items:
-            if self._reason is not None:
-                return
-            yield item
 
     def each(
         self,
@@ -77,7 +69,8 @@ class FailureMonitor:
         """What comes of items side by side, in their order; each is counted, and too many that fail end the step."""
         found: dict[int, R] = {}
         progress(self._step, 0, len(items))
-        for place, made in in_parallel(lambda at: (at, work(items[at])), self.until(range(len(items))), in_flight):
+        places = takewhile(lambda place: not self._too_many, range(len(items)))
+        for place, made in in_parallel(lambda at: (at, work(items[at])), places, in_flight):
             found[place] = made
             count(made)
             progress(self._step, len(found), len(items))
@@ -94,31 +87,24 @@ class FailureMonitor:
         with self._lock:
             self._asked += 1
             self._fresh += fresh or passing is not None
-            if cause is not None:
-                self.failed += 1
-                self._causes[cause] += 1
-            self._in_succession = 0 if passing is None else self._in_succession + 1
-            if passing is not None:
-                self._passing, self._last = self._passing + 1, passing
-                if self._too_many():
-                    self._reason = passing
-
-    def _too_many(self) -> bool:
-        return self._in_succession >= _ON_END if self._total is None else 2 * self._passing > self._total
+            self._causes.update([] if cause is None else [cause])
+            if passing is None:
+                self._in_succession = 0
+                return
+            self._passing, self._in_succession = self._passing + 1, self._in_succession + 1
+            self._last = passing
+            long = self._in_succession >= _ON_END if self._total is None else 2 * self._passing > self._total
+            self._too_many = self._too_many or long
 
     def refuse(self) -> None:
         """End the step where too many failed: of all, or of those that no earlier run had answered."""
         most = self._asked == self._total and 2 * self._passing > self._fresh and self._passing > _FEW
-        reason = self._last if most else self._reason
-        if reason is not None:
-            raise TooManyFailuresError(self._message(reason))
-
-    def _message(self, reason: str) -> str:
-        return (
-            f"{self._step}: {self._passing} of {self._total or self._asked} questions could not be asked as they "
-            f"should be ({reason}). Nothing is chosen by such scores. What was finished is kept: once the cause is "
-            "gone, the same command in the same folder resumes where it was"
-        )
+        if most or self._too_many:
+            raise TooManyFailuresError(
+                f"{self._step}: {self._passing} of {self._total or self._asked} questions could not be asked as they "
+                f"should be ({self._last}). Nothing is chosen by such scores. What was finished is kept: once the "
+                "cause is gone, the same command in the same folder resumes where it was"
+            )
 
     def outcome(self, cause: str | None = None, passing: str | None = None) -> None:
         """Count a piece of work and end the step where too many failed; see `count` and `refuse`."""
@@ -129,7 +115,7 @@ class FailureMonitor:
     def summary(self) -> Failed:
         """What the report says of it."""
         cause = self._causes.most_common(1)[0][0] if self._causes else ""
-        return Failed(self._step, self._before + (self._total or self._asked), self.failed, cause)
+        return Failed(self._step, self._before + (self._total or self._asked), self._causes.total(), cause)
 
 
 class Failures:
@@ -146,4 +132,4 @@ class Failures:
     @property
     def found(self) -> list[Failed]:
         """The steps in which something failed, in their order."""
-        return [watch.summary for watch in self._steps.values() if watch.failed]
+        return [one for one in (watch.summary for watch in self._steps.values()) if one.failed]

@@ -21,7 +21,7 @@ from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import ROLES, Asking, Trace, lms_of
 from keqa.optimize.demos import possible
-from keqa.optimize.judged import judged, judges, teaching
+from keqa.optimize.judged import judges, lessons
 from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
@@ -82,13 +82,12 @@ def finetune(
         data = [conversation(one.signature, call) for name, one in asked.items() for call in calls.get(name, ())]
         if data:
             random.Random(options.seed).shuffle(data)
-            tuned[id(lm)] = lm, data
+            tuned[id(lm)] = _trained(lm, data, options, folder, asking)
     if not tuned:
         raise InputError(
             "no call of the program on the training questions is known to be right, so there is nothing to learn: "
             "give more questions, or a program that answers some of them"
         )
-    tuned = {key: _trained(lm, data, options, folder, asking) for key, (lm, data) in tuned.items()}
     before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
     by_role = {role: tuned.get(id(lm), lm) for role in ROLES for lm in [getattr(before, role)]}
     lms = Roles(**by_role, boundary=getattr(before, "boundary", None))
@@ -121,13 +120,10 @@ def right_calls(
     def add(name: str, call: Mapping[str, Any]) -> None:
         found[name].setdefault(digest([call[one] for one in predictors[name].signature.input_fields]), dict(call))
 
-    names = {id(predictor): name for name, predictor in predictors.items()}
     for trace in traces:
-        if trace.record is None or trace.score < options.threshold:
-            continue
-        made = [(predictors[name], inputs, said) for name, inputs, said in trace.steps]
-        for one in teaching(judged(made, trace.example)):
-            add(names[id(one.call[0])], one.fields)
+        if trace.record is not None and trace.score >= options.threshold:
+            for name, fields in lessons(program, trace.steps, trace.example):
+                add(name, fields)
     if isinstance(program, KEQA):
         # Gold answers to quizzes that it never answered right are left out: an LM that is trained on facts that it does
         # not know learns to make up others.

@@ -33,6 +33,9 @@ from keqa.programs.stages.stage import is_the_question
 Call = tuple[Any, Mapping[str, Any], Mapping[str, Any]]
 """Predictor, inputs and outputs, as in a trace of DSPy's."""
 
+Step = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+"""A call: the name of the predictor in the program, its inputs and its outputs."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -67,6 +70,16 @@ def teaching(found: Sequence[Judged]) -> list[Judged]:
     """The calls to learn from: right ones, and unknown ones whose predictor is not known to be right or wrong here."""
     certain = {id(one.call[0]) for one in found if one.right is not None}
     return [one for one in found if one.right or (one.right is None and id(one.call[0]) not in certain)]
+
+
+def lessons(
+    program: Program, steps: Iterable[Step], example: Answered, record: QuestionRecord | None = None
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """What calls of a program's own predictors teach: the name of the predictor, and the fields in gold form."""
+    predictors = dict(program.named_predictors())
+    names = {id(predictor): name for name, predictor in predictors.items()}
+    made = [(predictors[name], inputs, outputs) for name, inputs, outputs in steps]
+    return [(names[id(one.call[0])], one.fields) for one in teaching(judged(made, example, record))]
 
 
 def _judged(call: Call, known: Mapping[str, Settled], example: Answered, record: QuestionRecord | None) -> Judged:

@@ -80,7 +80,7 @@ def logistic(features: Array, target: Array, weight: Array, penalties: Array) ->
 
     def loss(weights: Array) -> tuple[float, Array]:
         scores = features @ weights
-        gradient = features.T @ (weight * (sigmoid(scores) - target)) + penalties * weights
+        gradient = features.T @ (weight * (expit(scores) - target)) + penalties * weights
         return log_loss(scores, target, weight) + float(penalties @ weights**2) / 2, gradient
 
     found: Array = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x
@@ -90,9 +90,3 @@ def logistic(features: Array, target: Array, weight: Array, penalties: Array) ->
 def log_loss(scores: Array, target: Array, weight: Array) -> float:
     """The weighted sum of the cross entropies of scores, which are log odds."""
     return float(weight @ (np.logaddexp(0, scores) - target * scores))
-
-
-def sigmoid(scores: Array) -> Array:
-    """The probabilities that log odds stand for."""
-    found: Array = expit(scores)
-    return found

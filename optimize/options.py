@@ -93,11 +93,11 @@ class Options:
 
     def __post_init__(self) -> None:
         own = isinstance(self.optimizer, Teleprompter)
-        if own:
-            check_own_optimizer(self.optimizer)
-        elif self.optimizer not in UNREFLECTING:
-            reflecting = check_optimizer(self.optimizer, self.reflection_lm, self.budget)
-            object.__setattr__(self, "reflection_lm", reflecting)
+        for kind in type(self.optimizer).__mro__:
+            if kind.__name__ in _UNFIT:
+                raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
+        if not own and self.optimizer not in UNREFLECTING:
+            object.__setattr__(self, "reflection_lm", _reflecting(self.optimizer, self.reflection_lm, self.budget))
         for name, given in (("reflection_lm", self.reflection_lm is not None), ("budget", self.budget != "light")):
             if given and own:
                 raise ConfigurationError(f"give {name} to {self.optimizer_name}(...) itself, and leave it out here")
@@ -122,15 +122,8 @@ class Options:
         return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
 
 
-def check_own_optimizer(optimizer: Teleprompter) -> None:
-    """Refuse, before any call is made, what learns nothing that a program's prompts could keep."""
-    for kind in type(optimizer).__mro__:
-        if kind.__name__ in _UNFIT:
-            raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
-
-
-def check_optimizer(name: str, reflection_lm: Any, budget: Any) -> dspy.BaseLM:
-    """Refuse what cannot work before any call is made; the language model that reflects, built where it is named."""
+def _reflecting(name: str, reflection_lm: Any, budget: Any) -> dspy.BaseLM:
+    """The language model that reflects, built where it is named."""
     if name not in OPTIMIZERS:
         raise ConfigurationError(
             f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, finetune, none"

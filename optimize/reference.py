@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 
@@ -15,14 +15,15 @@ from keqa.data.question import Question, question_digest
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.utility import Correctness, utility
-from keqa.optimize.alignment import gold_quizzes
+from keqa.optimize.alignment import Settled, gold_quizzes
 from keqa.optimize.asking import Asking
 from keqa.programs.calls.ask import ask, search
 from keqa.programs.calls.errors import CallError, is_transient
-from keqa.programs.calls.session import Session, gather, run_blocking, within
+from keqa.programs.calls.session import Session, gather, run_blocking
 from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import asking_for
+from keqa.programs.records import QuizRecord
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
@@ -71,13 +72,12 @@ class UtilityEntries(list[UtilityEntry]):
         return {True: helpful, False: len(self) - helpful}
 
 
-class Target(NamedTuple):
-    """What is to be answered, and how."""
+@dataclass(frozen=True)
+class Target(Settled):
+    """What is to be answered, and whether in one step."""
 
-    name: str
-    asked: Question
-    golds: tuple[str, ...]
-    one_hop: bool
+    name: str = ""
+    one_hop: bool = False
 
 
 class Labeller:
@@ -115,7 +115,7 @@ class Labeller:
 
     async def _labelled(self, target: Target, example: Example) -> Labels:
         session = Session(self.program.bound, blocking=True)
-        session.hides = partial(self._hides, target.asked.question, example)
+        session.hides = partial(self._hides, str(target.quiz.resolved), example)
         labels = await session.run(self._label(target, example))
         labels.calls = session.cost().calls
         return labels
@@ -128,9 +128,9 @@ class Labeller:
 
     async def _label(self, target: Target, example: Example) -> Labels:
         """Go through the candidates in descending relevance."""
-        labels, asked = Labels(), target.asked
+        labels, asked = Labels(), str(target.quiz.resolved)
         try:
-            hits = await search(self.retriever, asked.question, self.program.top_k)
+            hits = await search(self.retriever, asked, self.program.top_k)
         except CallError as error:
             labels.failed(error)
             labels.problems.append(f"{target.name}: the search failed ({error})")
@@ -158,7 +158,7 @@ class Labeller:
             label = utility(score, without)
             if label != 0:
                 digest = question_digest(example.question, example.choices)
-                found = (example.id, asked.question, passage.rendered, label == 1, digest, passage.place.date)
+                found = (example.id, asked, passage.rendered, label == 1, digest, passage.place.date)
                 labels.entries.append(UtilityEntry(*found))
             if label == 1 and not target.one_hop:
                 helpful.append(passage)
@@ -169,12 +169,11 @@ class Labeller:
 
     async def _correctness(self, target: Target, passages: Sequence[Passage]) -> float | CallError:
         """Cor(Q, K*): how correct the answer from these passages is, or why there is none."""
-        asked = target.asked
         try:
             answer = await self._answer(target, [passage.rendered for passage in passages])
         except CallError as error:
             return error
-        return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
+        return float(target.correctness(self.correctness, answer))
 
     async def _answer(self, target: Target, passages: list[str]) -> str:
         """Ans(Q, K*, L); without passages, from memory.
@@ -182,32 +181,39 @@ class Labeller:
         From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
         would label a passage by an answer that it had no part in.
         """
-        program, asked = self.program, target.asked
+        program = self.program
         if not passages and target.one_hop:
-            return await program.examination.recall(asked.question, asked.answer_type, asked.choices)
+            return await program.examination.recall(*target.asked().values())
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
         if target.one_hop:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
         else:
             predictor = self.reason_with_knowledge if passages else self.reason_from_memory
-        inputs |= {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
-        usable = refusing_empty(asked.choices, last=True)
+        inputs |= target.asked("question")
+        usable = refusing_empty(target.choices, last=True)
         return text_of((await ask(predictor, "answer", usable=usable, **inputs)).answer)
 
 
 def _targets(program: KEQA, example: Example) -> list[Target]:
     """The whole question, and its gold quizzes with gold answers in the places of references, each of one hop."""
-    longest, golds = program.max_question_chars, example.answers
+    golds = example.answers
+
+    def target(
+        name: str, text: str, right: tuple[str, ...], kind: str = "short", choices: Sequence[str] = (), *, one_hop: bool
+    ) -> Target:
+        asked = Question.check(text, kind, choices, program.max_question_chars)
+        quiz = QuizRecord(index=1, text=asked.question, resolved=asked.question)
+        return Target(quiz, right, asked.answer_type, tuple(asked.choices), example.id, name, one_hop)
+
     # Where its data set does not say of how many hops a question is, one with a single gold quiz is of one.
     one_hop = (not program.decompose if example.one_hop is None else example.one_hop) or len(example.quizzes) == 1
-    asked = Question.check(example.question, example.answer_type, example.choices, longest)
-    found = [Target("the question", asked, golds, one_hop)]
+    how = example.answer_type, example.choices
+    found = [target("the question", example.question, golds, *how, one_hop=one_hop)]
     for number, (text, gold) in enumerate(gold_quizzes(example), start=1):
         if not is_the_question(text, example.question):
             # Where a quiz asks for the answer to the question, the aliases of that answer are right as well.
             right = (gold, *golds) if same_answer(gold, golds[0]) else (gold,)
-            asked = Question.check(text, "short", (), longest)
-            found.append(Target(f"quiz {number}", asked, tuple(dict.fromkeys(right)), one_hop=True))
+            found.append(target(f"quiz {number}", text, tuple(dict.fromkeys(right)), one_hop=True))
     return found
 
 
@@ -219,13 +225,11 @@ def build_reference(labeller: Labeller, trainset: Iterable[Any], asking: Asking)
     section 3.4. For a question of one hop each candidate is tried alone. Where the gold quizzes and their answers are
     given, the same is done for each quiz, references replaced by gold answers, each passage alone.
     """
-    from keqa.lms.adapter import adapter
-
     examples, step = as_examples(trainset), "labelling passages"
     watch = asking.failures.watch(step, len(examples))
 
     def label(example: Example) -> Labels:
-        with within(caller=asking.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+        with asking.keeping():
             return run_blocking(lambda: labeller.label(example))
 
     def count(labels: Labels) -> None:

@@ -78,7 +78,9 @@ class Report:
         values, tuned = settings_of(before), settings_of(after)
         self.settings = {"gate": Change(first.name, last.name)}
         self.settings |= {name: Change(values[name], tuned[name]) for name in GRID if name != BOUNDARY}
-        self.settings["threshold"] = Change(_threshold(first.threshold), _threshold(last.threshold))
+        # A gate of the user's own may have it as another number.
+        thresholds = [None if one.threshold is None else Fraction(str(one.threshold)) for one in (first, last)]
+        self.settings["threshold"] = Change(*(None if one is None else fraction_text(one) for one in thresholds))
         if isinstance(after.picking.reference, UtilityReference):
             # In words, such as: Herald: 3 of 41 of its …
             self.unreliable_sources = list(map(str, after.picking.reference.unreliable_sources()))
@@ -135,11 +137,6 @@ class Report:
             "sources": self.sources,
             **({"finetuned_on": self.finetuned_on} if self.finetuned_on else {}),
         }
-
-
-def _threshold(threshold: Fraction | None) -> str | None:
-    # A gate of the user's own may have it as another number.
-    return None if threshold is None else fraction_text(Fraction(str(threshold)))
 
 
 def _interval(scores: Sequence[float]) -> Interval | None:

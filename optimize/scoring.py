@@ -29,27 +29,17 @@ class DspyMetric:
     """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1."""
 
     def __init__(self, function: Callable[..., Any], given: Mapping[str, dspy.Example] | None = None) -> None:
-        self.function, self._given = function, dict(given or {})
+        self.function, self.given = function, dict(given or {})
 
     def __call__(self, answer: str | None, golds: Sequence[str], answer_type: str, choices: Sequence[str]) -> float:
         """Score an answer to a quiz."""
         return f1(answer, golds, answer_type, choices)
 
-    @classmethod
-    def of_any(cls, metric: Any) -> DspyMetric:
-        """The metric itself, or one that only makes examples."""
-        return metric if isinstance(metric, cls) else cls(metric)
-
-    def example(self, example: Example) -> dspy.Example:
-        """A question as the metric gets it: the user's own fields, and those of DSPy's examples in general."""
-        return example_for_metrics(example, self._given.get(example.id))
-
     def of(self, example: Example, prediction: AnswerPrediction) -> float:
         """The score of an answer."""
         try:
-            score = self.function(self.example(example), prediction)
             # A bool, a number, or a prediction with a score and feedback.
-            return float(score)
+            return float(self.function(example_for_metrics(example, self.given.get(example.id)), prediction))
         except Exception as error:
             raise ConfigurationError(
                 f"the metric failed on the question {example.question!r} ({type(error).__name__}: {error})"
@@ -66,7 +56,7 @@ def example_for_metrics(example: Example, given: dspy.Example | None = None) -> 
 
 
 def as_metric(metric: Any, *sets: Any) -> Correctness:
-    """A metric in the form that compiling takes."""
+    """A metric in the form that compiling takes; one of DSPy's gets the examples of the sets as they were given."""
     if isinstance(metric, DspyMetric):
         return metric
     # A module that scores, such as dspy.evaluate.SemanticF1, is called through parameters of no name.
@@ -126,15 +116,15 @@ def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMe
     Raises:
         ConfigurationError: The metric has neither form.
     """
-    feedback = feedback_metric(as_metric(metric))
+    as_metric(metric)
 
     def scored(
         example: Any, prediction: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> Any:
-        known = as_example(example)
+        known, correctness = as_example(example), as_metric(metric, [example])
         if pred_name is not None:
-            return feedback(example_for_metrics(known, example), prediction, trace, pred_name, pred_trace)
-        score = score_of(as_metric(metric, [example]), known, prediction)
+            return _feedback(correctness, known, prediction, pred_trace)
+        score = score_of(correctness, known, prediction)
         if trace is None:
             return score
         if isinstance(trace, MutableSequence):
@@ -150,18 +140,21 @@ def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
     def scored(
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> dspy.Prediction:
-        example, record = as_example_of(gold), getattr(pred, "record", None)
-        answer, score = getattr(pred, "answer", None), score_of(metric, example, pred)
-        parts = [one.sentence for one in judged(pred_trace, example, record)[:1]] if pred_trace and record else []
-        if record is not None and record.failure is not None:
-            parts.append(f"The question has no answer, since {record.failure.stage} failed: {record.failure.message}")
-        else:
-            golds = " or ".join(repr(one) for one in example.answers)
-            told = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
-            parts.append(f"{told}{score:.2f}.")
-        return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
+        return _feedback(metric, as_example_of(gold), pred, pred_trace)
 
     return scored
+
+
+def _feedback(metric: Correctness, example: Example, prediction: Any, pred_trace: Any) -> dspy.Prediction:
+    record, score = getattr(prediction, "record", None), score_of(metric, example, prediction)
+    parts = [one.sentence for one in judged(pred_trace, example, record)[:1]] if pred_trace and record else []
+    if record is not None and record.failure is not None:
+        parts.append(f"The question has no answer, since {record.failure.stage} failed: {record.failure.message}")
+    else:
+        golds, answer = " or ".join(repr(one) for one in example.answers), getattr(prediction, "answer", None)
+        told = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
+        parts.append(f"{told}{score:.2f}.")
+    return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
 
 
 def as_example_of(gold: Any) -> Example:

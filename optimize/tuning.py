@@ -1,19 +1,18 @@
 """Tuning the settings of a program, for F1 - λ · retrievals - μ · calls on the validation split.
 
-The knobs that decide what is retrieved have no gradient and few values, so they are searched. For each temperature, and
-then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever else is tried, each with
-the best of the others. Where a boundary model was trained, it decides in the gate's place at each of its thresholds,
-and what hangs on the gate is then tried once more.
+For each temperature, and then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever
+else is tried, each with the best of the others. Where a boundary model was trained, it decides in the gate's place at
+each of its thresholds, and what hangs on the gate is then tried once more.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import dspy
 
@@ -46,7 +45,7 @@ _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 
 @dataclass(frozen=True)
 class Point:
-    """A point of the curve: what one choice scores, and how many searches and replies a question it takes.
+    """What one choice scores, and how many searches and replies a question it takes.
 
     Of its settings α is as ``"4/5"``, None where the gate has none or only its own; `boundary` says whether the
     boundary model decides that was trained. The objective is score - λ · retrievals - μ · calls.
@@ -60,41 +59,12 @@ class Point:
     calls: float = 0.0
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What tuning found: the best point, and the best with and without a boundary model."""
-
-    program: KEQA
-    curve: list[Point]
-    best: Point
-    own: Point
-    bounded: Point | None = None
-
-
-def tune(
-    program: KEQA,
-    valset: Sequence[Answered],
-    asking: Asking,
-    *,
-    cost_per_retrieval: float = 0.0,
-    cost_per_call: float = 0.0,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    boundary: BoundaryModel | None = None,
-) -> Tuned:
-    """Choose the settings of a program."""
-    search = _Search(program, valset, asking, (cost_per_retrieval, cost_per_call), grid or {}, boundary)
-    search.run()
-    best, points = search.best(), list(search.points.values())
-    tried = any(point.settings["boundary"] for point in points)
-    chosen: KEQA = program.deepcopy()
-    chosen.change(**search.changes(best.settings))
-    return Tuned(chosen, points, best, search.best(boundary=False), search.best(boundary=True) if tried else None)
-
-
 def own_choice(program: KEQA) -> dict[str, Any]:
     """What a program has of what can be tried."""
     own = {name: getattr(program.settings, name) for name in GRID if name != BOUNDARY}
-    return {**own, "threshold": own_threshold(program.gate), "boundary": False}
+    gate: Any = program.gate
+    threshold = fraction_text(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
+    return {**own, "threshold": threshold, "boundary": False}
 
 
 def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
@@ -132,11 +102,6 @@ def has_tunable_threshold(gate: Any) -> bool:
     return gate.threshold is not None and any(one.name == "threshold" and one.init for one in fields)
 
 
-def own_threshold(gate: Any) -> str | None:
-    """The threshold of a gate as a choice has it; None where it cannot be tuned."""
-    return fraction_text(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
-
-
 def _used(program: KEQA) -> dict[str, bool]:
     """Which settings make a difference to a program."""
     examined = program.examine and program.gate.threshold is not None
@@ -165,18 +130,19 @@ def _share(threshold: Any) -> str:
 
 
 @dataclass
-class _Search:
-    """The points found so far."""
+class Tuning:
+    """The settings that were tried, each a point of the curve, and what is best of them."""
 
-    program: KEQA
+    start: KEQA
     valset: Sequence[Answered]
     asking: Asking
-    costs: tuple[float, float]
-    grid: Mapping[str, Sequence[Any]]
-    boundary: BoundaryModel | None
+    cost_per_retrieval: float = 0.0
+    cost_per_call: float = 0.0
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    boundary: BoundaryModel | None = None
 
     def __post_init__(self) -> None:
-        program, boundary = self.program, self.boundary
+        program, boundary = self.start, self.boundary
         self.own, self.values = own_choice(program), values_to_try(program, self.grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
@@ -185,28 +151,29 @@ class _Search:
         self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
-        self.points: dict[tuple[Any, ...], Point] = {}
+        self.curve: list[Point] = []
         count = {name: len(values) for name, values in self.values.items()}
         others = sum(count[name] - 1 for name in self.values if name not in _DRAWING)
         self.total = count["threshold"] * count["tries"] * (count["temperature"] + count["top_p"] - 1) + others
         if boundary is not None:
             self.total += count[BOUNDARY] + others
 
-    def run(self) -> None:
+    def run(self) -> Self:
         """Score all points."""
         self._score(self.own)
         for temperature in self.values["temperature"]:
             self._pairs({**self.own, "temperature": temperature})
         for top_p in self.values["top_p"]:
-            self._pairs({**self.best().settings, "top_p": top_p})
+            self._pairs({**self.best.settings, "top_p": top_p})
         self._others(boundary=False)
         if self.boundary is not None and self.values[BOUNDARY]:
             # The model was trained on draws like the program's own.
             drawn = {name: self.own[name] for name in ("temperature", "top_p")}
-            chosen = {**self.best().settings, "boundary": True, **drawn}
+            chosen = {**self.best.settings, "boundary": True, **drawn}
             for threshold in self.values[BOUNDARY]:
                 self._score({**chosen, "threshold": threshold})
             self._others(boundary=True)
+        return self
 
     def _pairs(self, choice: Mapping[str, Any]) -> None:
         for tries in self.values["tries"]:
@@ -216,18 +183,29 @@ class _Search:
     def _others(self, *, boundary: bool) -> None:
         """Try what has few values, each with the best of the others."""
         for name, values in self.values.items():
-            chosen = self.best(boundary).settings
+            chosen = self.best_of(boundary=boundary).settings
             for value in values if name not in _DRAWING else ():
                 self._score({**chosen, name: value})
 
-    def best(self, boundary: bool | None = None) -> Point:
-        """The best of all points, or of those with or without the boundary model."""
-        points = [one for one in self.points.values() if boundary in (None, one.settings["boundary"])]
-        return max(points, key=lambda point: (round(point.objective, 12), -point.retrievals))
+    def best_of(self, *, boundary: bool) -> Point:
+        """The best point with or without the boundary model."""
+        return max((one for one in self.curve if one.settings["boundary"] == boundary), key=_rank)
+
+    @property
+    def best(self) -> Point:
+        """The best of all points."""
+        return max(self.curve, key=_rank)
+
+    @property
+    def program(self) -> KEQA:
+        """The program with the best settings."""
+        chosen: KEQA = self.start.deepcopy()
+        chosen.change(**self.changes(self.best.settings))
+        return chosen
 
     def changes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that a choice means, with the gate that decides."""
-        gate, threshold = self.program.gate, choice["threshold"]
+        gate, threshold = self.start.gate, choice["threshold"]
         if choice["boundary"] and self.boundary is not None:
             gate = BoundaryGate(self.boundary, threshold=Fraction(threshold))
         elif threshold not in (None, self.own["threshold"]):
@@ -235,8 +213,7 @@ class _Search:
         return {**{name: choice[name] for name in GRID if name not in ("threshold", BOUNDARY)}, "gate": gate}
 
     def _score(self, choice: Mapping[str, Any]) -> None:
-        key = tuple(choice[name] for name in self.own)
-        if key in self.points:
+        if any(choice == point.settings for point in self.curve):
             return
         self.twin.change(**self.changes(choice))
         if choice["listwise"]:
@@ -252,11 +229,15 @@ class _Search:
         costs = [record.cost for record in records if record is not None]
         searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
         score = sum(scores) / count
-        objective = score - self.costs[0] * searches - self.costs[1] * replies
-        self.points[key] = Point(choice, score, searches, objective, tuple(scores), replies)
-        self.asking.progress("tuning", len(self.points), max(self.total, len(self.points)))
+        objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
+        self.curve.append(Point(choice, score, searches, objective, tuple(scores), replies))
+        self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
 
     def _ask(self, example: Answered) -> Outcome:
         call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
         with within(caller=call), dspy.context(trace=None):
             return ask(self.twin, 0, example)
+
+
+def _rank(point: Point) -> tuple[float, float]:
+    return round(point.objective, 12), -point.retrievals

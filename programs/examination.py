@@ -288,18 +288,15 @@ class Examination(Stage):
         return found.ready[start : start + count]
 
     async def _drawn(self, found: Examined, start: int, count: int) -> list[Draw]:
-        together = count > 1 and self._takes_many()
+        from keqa.lms.served import as_served, supports_n
+
+        # DSPy changes a low temperature in requests for several samples.
+        together = count > 1 and self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self._lm))
         drawn = await self._requested(found, f"{start}+{count}", count) if together else []
         # A server may give fewer replies than it was asked for, or one alone.
         missing = range(start + len(drawn), start + count)
         singly = await gather([self._requested(found, place) for place in missing])
         return [*drawn, *chain.from_iterable(singly)]
-
-    def _takes_many(self) -> bool:
-        """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
-        from keqa.lms.served import as_served, supports_n
-
-        return self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self._lm))
 
     async def _requested(self, found: Examined, position: int | str, count: int = 1) -> list[Draw]:
         """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""

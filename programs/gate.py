@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias,
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Kind, Threshold, Word, checked
+from keqa.programs.arguments import Threshold, Word, checked
 from keqa.programs.records import Degradation
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.text import shown
@@ -180,19 +180,6 @@ Asks: TypeAlias = type[GateQuestion] | Literal["probabilities", "probabilities, 
 """What a gate wants beyond the samples' texts: a question to the LM, the samples' token probabilities, or nothing."""
 
 
-def _truth(known: Any) -> bool:
-    if known not in (True, False):
-        raise ValueError
-    return bool(known)
-
-
-def _finite(measure: Any) -> Any:
-    if measure is not None and not (isinstance(measure, Real) and isfinite(measure)):
-        raise ValueError
-    return measure
-
-
-@checked
 @dataclass(frozen=True)
 class Verdict:
     """What a gate says of a quiz.
@@ -204,11 +191,23 @@ class Verdict:
         note: What went wrong in the measure; whose quiz it is is filled in.
     """
 
-    # NumPy's values are as good as Python's.
-    known: Annotated[bool, Kind("True or False", _truth)]
-    measure: Annotated[float | None, Kind("a finite number or None", _finite)] = None
+    known: bool
+    measure: float | None = None
     why: str | None = None
     note: Degradation | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what a gate may not say; NumPy's values are as good as Python's."""
+        allowed = {
+            "True or False of known": self.known in (True, False),
+            "a finite measure or None": self.measure is None
+            or (isinstance(self.measure, Real) and isfinite(self.measure)),
+            "text or None of why": isinstance(self.why, str | None),
+            "a Degradation or None of note": isinstance(self.note, Degradation | None),
+        }
+        if wrong := next((said for said, holds in allowed.items() if not holds), None):
+            raise ConfigurationError(f"a gate must say {wrong}, which this is not: {self!r:.200}")
+        object.__setattr__(self, "known", bool(self.known))
 
 
 @runtime_checkable

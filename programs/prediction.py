@@ -307,16 +307,22 @@ class Source(PlacedText):
 def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     """A record in which each passage that an answer was drawn from names the sentences that carried the answer."""
 
+    def named(carrying: _Carrying, evidence: Sequence[str] = ()) -> dict[str, list[PassageVerdict]]:
+        def sentences(text: str) -> dict[str, list[str]]:
+            return {"sentences": supporting_sentences(text, carrying.asked, carrying.answer, evidence)}
+
+        found = carrying.passages
+        return {"passages": [one.model_copy(update=sentences(one.text)) if one.kept else one for one in found]}
+
     def supported(quiz: QuizRecord) -> QuizRecord:
-        if quiz.source != "passages":
-            return quiz
-        return quiz.model_copy(update=_Carrying.quiz_of(quiz).supported(quiz.evidence))
+        from_passages = quiz.source == "passages"
+        return quiz.model_copy(update=named(_Carrying.quiz_of(quiz), quiz.evidence)) if from_passages else quiz
 
     changed: dict[str, Any] = {"quizzes": [supported(quiz) for quiz in record.quizzes]}
     if record.fallback is not None:
         changed["fallback"] = supported(record.fallback)
     if record.passages and record.answer_source in _FROM_PASSAGES:
-        changed |= _Carrying.answer_of(record).supported()
+        changed |= named(_Carrying.answer_of(record))
     return record.model_copy(update=changed)
 
 
@@ -335,15 +341,6 @@ class _Carrying(NamedTuple):
     @classmethod
     def answer_of(cls, record: QuestionRecord) -> _Carrying:
         return cls(None, record.passages, record.standalone or record.question, record.answer)
-
-    def supported(self, evidence: Sequence[str] = ()) -> dict[str, list[PassageVerdict]]:
-        """The passages, with the sentences that carried the answer."""
-
-        def named(passage: PassageVerdict) -> PassageVerdict:
-            found = supporting_sentences(passage.text, self.asked, self.answer, list(evidence))
-            return passage.model_copy(update={"sentences": found})
-
-        return {"passages": [named(passage) if passage.kept else passage for passage in self.passages]}
 
 
 def sources_of(record: QuestionRecord) -> list[Source]:

@@ -150,9 +150,7 @@ class Program(SharingLMs, Stage):
             self.__dict__.update(had)
             self.fit(after)
             raise
-        for predictor in self.predictors():
-            if isinstance(predictor, Predictor):
-                predictor.fixed = self.demonstrations
+        self._demonstrate()
 
     def fit(self, before: models.Settings) -> None:
         """Have the parts that the settings ask for, where they were others before."""
@@ -312,16 +310,10 @@ class Program(SharingLMs, Stage):
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
             told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False, "failure": failed}
-        record = QuestionRecord(
-            question=given.question,
-            standalone=asked.question if asked.question != given.question else None,
-            answer_type=given.answer_type,
-            choices=given.choices,
-            method=self.method,
-            degradations=list(current().degradations),
-            cost=current().cost(),
-            **told,
-        )
+        session, standalone = current(), None if asked.question == given.question else asked.question
+        told |= {"question": given.question, "answer_type": given.answer_type, "choices": given.choices}
+        told |= {"standalone": standalone, "method": self.method}
+        record = QuestionRecord(**told, degradations=list(session.degradations), cost=session.cost())
         return with_supporting_sentences(record)
 
     # Language models belong to the machine that a program runs on, not to the program: they are bound by role, survive
@@ -332,6 +324,9 @@ class Program(SharingLMs, Stage):
         self._lms = NoCopy(lms)
         for _, stage in self.named_sub_modules(Stage):
             Stage.bind_lms(stage, lms)
+        self._demonstrate()
+
+    def _demonstrate(self) -> None:
         for predictor in self.predictors():
             if isinstance(predictor, Predictor):
                 predictor.fixed = self.demonstrations

@@ -437,10 +437,8 @@ def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> Questi
     """A record without what a server may have brought into it: keys anywhere, and addresses in its messages."""
     record = record_without_keys(record, lms)
 
-    def cleaned(part: Failure | Degradation) -> Any:
-        return part.model_copy(update={"message": without_secrets(part.message, lms)})
+    def cleaned(part: Any) -> Any:
+        return part and part.model_copy(update={"message": without_secrets(part.message, lms)})
 
-    changed: dict[str, Any] = {} if record.failure is None else {"failure": cleaned(record.failure)}
-    if record.degradations:
-        changed["degradations"] = [cleaned(note) for note in record.degradations]
-    return record.model_copy(update=changed) if changed else record
+    notes = [cleaned(note) for note in record.degradations]
+    return record.model_copy(update={"failure": cleaned(record.failure), "degradations": notes})

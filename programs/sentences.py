@@ -15,7 +15,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from keqa.metrics.accuracy import in_one_piece
@@ -193,18 +192,9 @@ def _words(text: str) -> set[str]:
     return {word for word in tokens(text) if word not in _FUNCTION_WORDS}
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """A sentence of one text and that of another which says otherwise, as written; the value is the first one's."""
-
-    first: str
-    second: str
-    value: str
-
-
 def disagreements(
     first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
-) -> Iterator[Contradiction]:
+) -> Iterator[tuple[str, str]]:
     """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
     about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
     for name in names_of(asked):
@@ -213,14 +203,13 @@ def disagreements(
     yield from contradictions(first.text, second.text, asked, other_words)
 
 
-def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[Contradiction]:
-    """Where two texts contradict each other on what was asked."""
+def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[tuple[str, str]]:
+    """Where two texts contradict each other on what was asked: a sentence of each, as written."""
     others = sentences_of(second)[:_SENTENCES]
     for one in sentences_of(first)[:_SENTENCES]:
         for other in others:
-            value = differing_value(one, other, asked, other_words)
-            if value:
-                yield Contradiction(as_written(first, one), as_written(second, other), value)
+            if differing_value(one, other, asked, other_words):
+                yield as_written(first, one), as_written(second, other)
 
 
 def differing_value(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> str:

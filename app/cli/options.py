@@ -88,7 +88,7 @@ class LanguageModel:
 
     lm: str | None = lm_option(
         "Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
-        "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+        "vllm/FOLDER, local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
         "-m",
         envvar="KEQA_LM",
         shown=False,

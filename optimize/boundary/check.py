@@ -1,7 +1,4 @@
-"""What a boundary model is shown of collected draws, and how well it separates right answers from wrong ones.
-
-Beside it stands the vote of five draws.
-"""
+"""What a boundary model is shown of collected draws, and how well it and the vote of five separate right from wrong."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
 from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
-from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.light import BoundaryError, BoundaryModel, Judgement, Reads, certainty, consistency
+from keqa.programs.calls.batch import in_parallel
 from keqa.programs.gate import Draws
 
 _AT_ONCE = 8
@@ -110,8 +107,8 @@ def _judged(
         return None
 
     # One that asks a language model asks several quizzes at once.
-    watch = FailureMonitor("checking", len(quizzes))
-    return quizzes, seen, watch.each(range(len(quizzes)), judged, lambda said: watch.count(None), _AT_ONCE)
+    found = dict(in_parallel(lambda place: (place, judged(place)), range(len(quizzes)), _AT_ONCE))
+    return quizzes, seen, [found[place] for place in range(len(quizzes))]
 
 
 def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
@@ -152,14 +149,12 @@ def figures_of(
 
 def _ranked(scores: Sequence[float], quality: Sequence[float]) -> Ranked:
     # Of shares of right answers, those right more often than not count as known.
-    known, unknown = (
-        [score for score, value in zip(scores, quality, strict=True) if (value > 0.5) is wanted]
-        for wanted in (True, False)
-    )
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    for score, value in zip(scores, quality, strict=True):
+        sides[value > 0.5].append(score)
     measures = (prediction_rejection_ratio, expected_calibration_error, brier)
-    return Ranked(
-        fmean(quality), _defined(auroc, known, unknown), *(_defined(one, scores, quality) for one in measures)
-    )
+    others = [_defined(one, scores, quality) for one in measures]
+    return Ranked(fmean(quality), _defined(auroc, sides[True], sides[False]), *others)
 
 
 def _defined(of: Callable[..., float], *values: Sequence[float]) -> float | None:

@@ -1,7 +1,6 @@
 """What a language model answers from memory to the quizzes of a split, and how much of it is right (KBM, section 2.2).
 
-The draws of a quiz are kept in a journal as soon as they are made, under all that they depend on, so that collecting
-resumes after a kill and asks nothing twice.
+Draws are kept in a journal as soon as they are made, so that collecting resumes after a kill and asks nothing twice.
 """
 
 from __future__ import annotations
@@ -74,14 +73,8 @@ class CollectedQuiz(Record):
     def signals(self, draws: Sequence[CollectedDraw] | None = None) -> Draws:
         """What a boundary model reads of some draws; of all of them where None."""
         draws = self.draws if draws is None else draws
-        return Draws.of(
-            [draw.text for draw in draws],
-            [draw.probability for draw in draws],
-            [draw.first_token for draw in draws],
-            quiz=self.quiz,
-            answer_type=self.answer_type,
-            choices=tuple(self.choices),
-        )
+        answers = [[getattr(draw, name) for draw in draws] for name in ("text", "probability", "first_token")]
+        return Draws.of(*answers, quiz=self.quiz, answer_type=self.answer_type, choices=tuple(self.choices))
 
 
 class _Header(Record):
@@ -149,7 +142,7 @@ def collect(
 
     def count(made: CollectedQuiz | str) -> None:
         cause = made if isinstance(made, str) else None
-        watch.count(cause, cause if cause is not None and is_transient(cause) else None)
+        watch.count(cause, cause if cause and is_transient(cause) else None)
 
     made = watch.each(asked, drawn, count, in_flight, progress)
     kept = [one for one in made if isinstance(one, CollectedQuiz)]
@@ -198,21 +191,11 @@ def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
 
 
 def _collected(asked: Settled, found: Draws, correct: Correctness) -> CollectedQuiz:
-    def right(text: str | None) -> bool:
-        return text is not None and asked.correctness(correct, text) >= 1
-
-    draws = [
-        CollectedDraw(
-            text=draw.answer,
-            right=right(draw.answer),
-            probability=_share(draw.probability),
-            first_token=_share(draw.first_token),
-        )
-        for draw in found.made
-    ]
+    draws = []
+    for draw in found.made:
+        right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
+        said = {name: getattr(draw, name) for name in ("probability", "first_token")}
+        # Without the rounding errors of logarithms.
+        likely = {name: None if one is None else min(1.0, max(0.0, one)) for name, one in said.items()}
+        draws.append(CollectedDraw(text=draw.answer, right=right, **likely))
     return CollectedQuiz(root=root_digest(asked.root), **asked.asked(), golds=list(asked.golds), draws=draws)
-
-
-def _share(probability: float | None) -> float | None:
-    """A probability without the rounding errors of its logarithm."""
-    return None if probability is None else min(1.0, max(0.0, probability))

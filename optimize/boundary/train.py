@@ -1,8 +1,9 @@
 """Training boundary models: light ones in seconds, KBM's by fine-tuning (section 3.1), and prompted ones.
 
-A light one is a logistic regression with Platt's calibration. How much its weights are kept small is chosen by folds
-that no question is divided by; the calibration is fitted to what the regressions of the other folds say, and so are the
-figures on held-out questions. Of those that ask a language model, the figures are on a fifth of the questions.
+A light one is a logistic regression with Platt's calibration. The penalty on its weights is chosen by folds that divide
+no question; its calibration, and the figures on held-out questions, are of what the regressions of other folds say. Of
+those that ask a language model, the figures are on a fifth of the questions. Wherever draws come from, a model is
+trained on them as `Collected`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import dspy
 import numpy as np
+from scipy.special import expit
 
 from keqa.data.example import Example
 from keqa.data.question import quiz_key
@@ -23,12 +25,12 @@ from keqa.lms.local.training import Conversation, Progress, SoftChoice, Training
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
-from keqa.optimize.boundary.check import Figures, Reading, check_model, figures_of, readings
+from keqa.optimize.boundary.check import Figures, check_model, figures_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, quizzes_of
-from keqa.optimize.logistic import FOLDS, Fit, sigmoid
+from keqa.optimize.logistic import FOLDS, Fit
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.light import Aspect, Reads, Regression, Variant, certainty, masked, signal_values
+from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
@@ -36,20 +38,11 @@ from keqa.signatures.boundary import Language, assessment_prompt, assessment_rep
 
 EMBEDDER = "hashing-256"
 """The embedder that ships, with vectors as short as a few hundred quizzes can bear."""
-FEWEST_QUIZZES = 20
-"""So many quizzes are trained on at least."""
-FEWEST_QUESTIONS = FOLDS
-"""So many questions they are of at least: one for each fold."""
+FEWEST_QUIZZES, FEWEST_QUESTIONS = 20, FOLDS
+"""So many quizzes are trained on at least, of so many questions: one for each fold."""
 TAU = 0.9
 """The share from which KBM takes a quiz for mastered, and for certain."""
-KBM_TRAINING: Mapping[str, Any] = {
-    "method": "full",
-    "epochs": 3,
-    "batch": 4,
-    "rate": 1e-5,
-    "warmup": 0.02,
-    "longest": 1580,
-}
+KBM_TRAINING = {"method": "full", "epochs": 3, "batch": 4, "rate": 1e-5, "warmup": 0.02, "longest": 1580}
 """KBM's way to train; LoRA is an extension."""
 _PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIGNALS_PENALTY = 0.1
@@ -120,7 +113,27 @@ def train_light(
     """Train a light boundary model."""
     quizzes = checked_quizzes(collected)
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
-    fitted = _HeldOut(quizzes, seen, reads, embedder).fitted
+    place = np.array([place for place, _ in seen])
+    words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
+    # The digests of questions are in no order that has to do with them.
+    order = {root: number % FOLDS for number, root in enumerate(roots_of(quizzes))}
+    fold = np.array([order[quizzes[one].root] for one in place])
+    # All readings of a quiz count as much as the one of another.
+    weight = 1 / np.bincount(place)[place]
+    how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-3}
+
+    def fitted(aspect: Aspect, variant: Variant) -> tuple[Regression, list[float]]:
+        """The regression, and what regressions of the other folds say of the first reading of each quiz."""
+        values = [signal_values(reads, reading.signals, variant == "probabilities") for _, reading in seen]
+        target = np.array([getattr(reading, aspect) for _, reading in seen])
+        fit = Fit(values, words[place], target, weight, fold, **how)
+        calibrated = np.zeros(len(seen))
+        for one in range(FOLDS):
+            slope, offset = fit.platt(fold != one)
+            calibrated[fold == one] = slope * fit.scores[fold == one] + offset
+        first = np.unique(place, return_index=True)[1]
+        return fit.regression(*fit.platt(np.full(len(seen), True))), expit(calibrated[first]).tolist()
+
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
     variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
     heads: dict[Aspect, dict[Variant, Regression]] = {"mastery": {}, "certainty": {}}
@@ -132,37 +145,6 @@ def train_light(
     about = _about(collected, quizzes)
     model = LightModel(reads=reads, embedder=embedder, heads=heads, roots=roots_of(quizzes), about=about)
     return _trained(model, held_out)
-
-
-class _HeldOut:
-    """What regressions are fitted to: readings of quizzes, where they are held out, and how much each counts."""
-
-    def __init__(
-        self, quizzes: Sequence[CollectedQuiz], seen: Sequence[tuple[int, Reading]], reads: Reads, embedder: str
-    ) -> None:
-        self.seen, self.reads = seen, reads
-        words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
-        place = np.array([place for place, _ in seen])
-        # The digests of questions are in no order that has to do with them.
-        order = {root: number % FOLDS for number, root in enumerate(roots_of(quizzes))}
-        self.words, self.weight = words[place], 1 / np.bincount(place)[place]
-        self.fold = np.array([order[quizzes[one].root] for one in place])
-
-    def fitted(self, aspect: Aspect, variant: Variant) -> tuple[Regression, list[float]]:
-        """The regression, and what regressions of the other folds say of the first reading of each quiz."""
-        seen, fold = self.seen, self.fold
-        values = [signal_values(self.reads, reading.signals, variant == "probabilities") for _, reading in seen]
-        target = np.array([getattr(reading, aspect) for _, reading in seen])
-        how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-3}
-        fit = Fit(values, self.words, target, self.weight, fold, **how)
-        calibrated = np.zeros(len(seen))
-        for one in range(FOLDS):
-            slope, offset = fit.platt(fold != one)
-            calibrated[fold == one] = slope * fit.scores[fold == one] + offset
-        first: dict[int, float] = {}
-        for (place, _), score in zip(seen, sigmoid(calibrated), strict=True):
-            first.setdefault(place, float(score))
-        return fit.regression(*fit.platt(np.full(len(seen), True))), list(first.values())
 
 
 def may_learn(program: Any) -> bool:
@@ -231,14 +213,9 @@ def train_finetuned(
     shown = [_conversation(quiz, language, threshold, soft_labels) for quiz in learned]
     done = fine_tune(lm, shown, folder, options, progress=progress)
     how = {"threshold": threshold, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
-    place = str(done.folder)
-    model = FinetunedModel(
-        language=language,
-        weights=fingerprint(place),
-        roots=roots_of(learned),
-        about=_about(collected, learned, base=lm[:_LONGEST], **how),
-        lm=place,
-    )
+    place, about = str(done.folder), _about(collected, learned, base=lm[:_LONGEST], **how)
+    weights = fingerprint(place)
+    model = FinetunedModel(language=language, weights=weights, roots=roots_of(learned), about=about, lm=place)
     return _trained(model, check_model(model, [Collected(rest)]))
 
 
@@ -269,14 +246,11 @@ def train_prompted(
     learned, rest = _divided(checked_quizzes(collected))
     examples = [_known(quiz, threshold) for quiz in learned]
     random.Random(seed).shuffle(examples)
-    model = PromptedModel(
-        show=show,
-        k=k,
-        embedder=embedder,
-        examples=balanced(examples, k) if show == "balanced" else examples,
-        roots=roots_of(learned),
-        about=_about(collected, learned, threshold=threshold),
+    shown, about = (
+        balanced(examples, k) if show == "balanced" else examples,
+        _about(collected, learned, threshold=threshold),
     )
+    model = PromptedModel(show=show, k=k, embedder=embedder, examples=shown, roots=roots_of(learned), about=about)
     with dspy.context(lm=lm):
         if reflection_lm is not None:
             model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)

@@ -134,17 +134,17 @@ class Baseline(Program):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Make the settings that the class declares beside those of its bases."""
-        hints = inspect.get_annotations(cls, eval_str=True)
+        of_class: Any = ClassVar
         own: dict[str, Any] = {
             name: (hint, vars(cls)[name])
-            for name, hint in hints.items()
-            if name in vars(cls) and get_origin(hint) is not ClassVar
+            for name, hint in inspect.get_annotations(cls, eval_str=True).items()
+            if name in vars(cls) and get_origin(hint) is not of_class
         }
-        for name in own:
-            delattr(cls, name)
         if "Settings" not in vars(cls):
-            bases = tuple(base.Settings for base in cls.__bases__ if issubclass(base, Program))
+            bases = tuple(dict.fromkeys(base.Settings for base in cls.__bases__ if issubclass(base, Program)))
             cls.Settings = create_model(f"{cls.__name__}Settings", __base__=bases, __module__=cls.__module__, **own)
+            for name in own:
+                delattr(cls, name)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, *, lms: Any = None, **settings: Any) -> None:

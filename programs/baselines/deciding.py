@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import dspy
 
+from keqa import signatures as prompts
 from keqa.data.question import Question, clean
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
@@ -37,20 +38,6 @@ from keqa.programs.records import AnswerSource, fraction_text
 from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
-from keqa.signatures import (
-    AnswerQuestion,
-    DecideRetrieval,
-    JudgeConsistency,
-    JudgeHeuristicAnswer,
-    JudgeKnowledge,
-    JudgeRelevance,
-    JudgeSupport,
-    RateUsefulness,
-    ReasonFromMemory,
-    RephraseQuestion,
-    RewriteQueries,
-    TranslateQuestion,
-)
 
 
 class KBM(ExaminingBaseline):
@@ -78,7 +65,7 @@ class KBM(ExaminingBaseline):
     def set_up(self) -> None:
         """See `Baseline.set_up`; a model that is to judge again with passages has to read them."""
         super().set_up()
-        self.judge = Predictor(JudgeKnowledge)
+        self.judge = Predictor(prompts.JudgeKnowledge)
         if self.rejudge and isinstance(self.model, LightModel):
             raise ConfigurationError(
                 "rejudge judges again with the passages, and a light boundary model reads none: leave it out, or the "
@@ -135,7 +122,7 @@ class KBM(ExaminingBaseline):
 class Rephrasing(Stage):
     """Draws other wordings of a question, so many tries of them, all side by side."""
 
-    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": RephraseQuestion}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": prompts.RephraseQuestion}
 
     async def run(self, asked: Question, tries: int, temperature: float, seed: int) -> list[str]:
         """The different wordings of a question other than its own; a degradation reports each that failed."""
@@ -191,9 +178,9 @@ class Rowen(ExaminingBaseline):
         if self.language is not None and not self.language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
         super().set_up()
-        self.verify = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
+        self.verify = Predictor(prompts.ReasonFromMemory if self.reason else prompts.AnswerQuestion)
         self.rephrasing = Rephrasing(self.bound)
-        self.translate, self.same = Predictor(TranslateQuestion), Predictor(JudgeConsistency)
+        self.translate, self.same = Predictor(prompts.TranslateQuestion), Predictor(prompts.JudgeConsistency)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Answer, check and repair; see `Program.solve`."""
@@ -213,7 +200,7 @@ class Rowen(ExaminingBaseline):
         reply = repaired or first
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
-        exact = {"consistency": float(score), "consistency_exact": fraction_text(score)}
+        exact: dict[str, Any] = {"consistency": float(score), "consistency_exact": fraction_text(score)}
         passages = verdicts(hits, reply.read)
         self.conclude(story, asked, reply, passages, known=known, threshold=self.min_consistency, **exact)
 
@@ -268,9 +255,9 @@ class Reflection(Stage):
     """Asks for the tokens ISREL, ISSUP and ISUSE, each a prompt of its own, all side by side; these have weights."""
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
-        "relevance": JudgeRelevance,
-        "support": JudgeSupport,
-        "usefulness": RateUsefulness,
+        "relevance": prompts.JudgeRelevance,
+        "support": prompts.JudgeSupport,
+        "usefulness": prompts.RateUsefulness,
     }
 
     async def run(
@@ -323,7 +310,7 @@ class SelfRAG(ExaminingBaseline):
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
         super().set_up()
-        self.retrieve = Predictor(DecideRetrieval)
+        self.retrieve = Predictor(prompts.DecideRetrieval)
         self.reflection = Reflection(self.bound)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -379,8 +366,8 @@ class SlimPLM(ExaminingBaseline):
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
         super().set_up()
-        self.propose, self.judge = Predictor(ReasonFromMemory), Predictor(JudgeHeuristicAnswer)
-        self.rewrite = Predictor(RewriteQueries)
+        self.propose, self.judge = Predictor(prompts.ReasonFromMemory), Predictor(prompts.JudgeHeuristicAnswer)
+        self.rewrite = Predictor(prompts.RewriteQueries)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Judge, then answer from memory or from passages; see `Program.solve`."""

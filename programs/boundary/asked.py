@@ -40,7 +40,7 @@ from keqa.programs.boundary.light import (
 from keqa.programs.calls.ask import counted, lm_of_role
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
-from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
+from keqa.programs.stages.probabilities import LOGPROBS, likelihood, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt
 
@@ -251,7 +251,7 @@ def _verdicts(predictor: dspy.Predict, lm: Any, **inputs: Any) -> Judgement:
 
 def _share(verdict: bool, tokens: Sequence[tuple[str, float]], name: str) -> float:
     """How probable True is, from how probable what was said is."""
-    said = first_token_probability(tokens, name)
+    _, said = likelihood(tokens, name)
     if said is None:
         return float(verdict)
     return min(1.0, said) if verdict else max(0.0, 1 - said)

@@ -242,7 +242,18 @@ def load(
         )
     where = f"{folder / _PROGRAM}, with {', '.join(settings)} as given," if settings else f"{folder / _PROGRAM}"
     try:
-        return _loaded(folder, state, settings, retriever, lms, embedder)
+        cls, named = class_of_saved(state.method), embedder if isinstance(embedder, str) else None
+        chosen = read_values(cls.Settings, state.settings, settings, named, state.method)
+        program: Program = made(cls, retriever, lms, chosen)
+        changed = drift(state.signatures, _expected(program, state.signatures))
+        _refuse(changed, f"{folder} was compiled for other prompts: ")
+        if stray := sorted(state.predictors.keys() - state.signatures.keys()):
+            raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
+        if (reference := _reference_in(folder, state, embedder)) is not None:
+            program.reference = reference
+        program.load_parts(state.predictors, dict(program.named_predictors()))
+        program.learned = learned_from_json(state.learned)
+        return program
     except ConfigurationError as error:
         if type(error) is not ConfigurationError or str(folder) in str(error):
             raise
@@ -261,29 +272,6 @@ def about(folder: str | Path) -> dict[str, Any]:
 def learned_of(folder: str | Path) -> LearnedQuestions:
     """The questions that a saved program learned from, without loading it; see `about`."""
     return learned_from_json(_read(_place_of(folder)).learned)
-
-
-def _loaded(
-    folder: Path,
-    state: _ProgramFile,
-    given: Mapping[str, Any],
-    retriever: Retriever | None,
-    lms: RoleLMs | None,
-    embedder: Embedder | str | None,
-) -> Program:
-    """The program that a folder describes, its files and prompts checked."""
-    cls = class_of_saved(state.method)
-    named = embedder if isinstance(embedder, str) else None
-    settings = read_values(cls.Settings, state.settings, given, named, state.method)
-    program: Program = made(cls, retriever, lms, settings)
-    _refuse(drift(state.signatures, _expected(program, state.signatures)), f"{folder} was compiled for other prompts: ")
-    if stray := sorted(state.predictors.keys() - state.signatures.keys()):
-        raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
-    if (reference := _reference_in(folder, state, embedder)) is not None:
-        program.reference = reference
-    program.load_parts(state.predictors, dict(program.named_predictors()))
-    program.learned = learned_from_json(state.learned)
-    return program
 
 
 def _expected(fresh: Program, there: Mapping[str, Any]) -> Prompts:

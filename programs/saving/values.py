@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import check
@@ -20,12 +20,7 @@ OWN = "own"
 """Stands for a part that is code of the user's: it cannot be written down and has to be given again."""
 
 
-class _WithSettings(Protocol):
-    @property
-    def settings(self) -> Settings: ...
-
-
-def settings_of(program: _WithSettings) -> dict[str, Any]:
+def settings_of(program: Any) -> dict[str, Any]:
     """The settings as JSON values; thresholds are exact, such as ``"4/5"``, and no place on this machine is in them."""
     found = {name: _written(name, value) for name, value in program.settings}
     # Any other gate than KEQA's vote has a threshold of its own.

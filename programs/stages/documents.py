@@ -144,10 +144,10 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
-        for found in disagreements(first, second, quiz, other_words):
-            said = [answer is None or not words_lacking(answer, [one]) for one in (found.first, found.second)]
+        for pair in disagreements(first, second, quiz, other_words):
+            said = [answer is None or not words_lacking(answer, [one]) for one in pair]
             if answer is None or said[0] != said[1]:
-                return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]
+                return [f"“{one}” ({source_of(by).label})" for one, by in zip(pair, (first, second), strict=True)]
     return []
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.programs.calls.ask import ask
-from keqa.programs.calls.errors import CallError, typed_error
+from keqa.programs.calls.errors import typed_error
 from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note, noted
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.stage import Stage
@@ -203,18 +203,16 @@ class Picking(Stage):
         if prepare is None or not hits:
             return
         texts = [hit.passage.rendered for hit in hits]
-        try:
-            async with current().bound.semaphore():
-                await in_thread(lambda: prepare(quiz, texts))
-        except Exception as error:
-            known = typed_error(error)
-            if not isinstance(known, CallError):
+        # What fails for a passage as well is reported of the passage.
+        with noted("judge_utility", "looked for the demonstrations of each passage by itself", number, harmless=True):
+            try:
+                async with current().bound.semaphore():
+                    await in_thread(lambda: prepare(quiz, texts))
+            except Exception as error:
+                known = typed_error(error)
                 if known is error:
                     raise
                 raise known from error
-            # What fails for a passage as well is reported of the passage.
-            action = "looked for the demonstrations of each passage by itself"
-            note("judge_utility", known.cause, known.message, action, number, harmless=True)
 
     async def _judge(self, quiz: str, hit: Hit, number: int | None, shown: Callable[[Passage], str]) -> Verdict:
         text = hit.passage.rendered

@@ -48,16 +48,10 @@ def output_tokens(tokens: Tokens, name: str = "answer") -> list[tuple[str, float
     return found
 
 
-def answer_probability(tokens: Tokens, name: str = "answer") -> float | None:
-    """The probability of one output of a reply, normalised by its length: the geometric mean over its tokens."""
+def likelihood(tokens: Tokens, name: str = "answer") -> tuple[float | None, float | None]:
+    """The probability of one output of a reply, the geometric mean over its tokens, and that of its first token."""
     scores = [score for _, score in output_tokens(tokens, name)]
-    return math.exp(math.fsum(scores) / len(scores)) if scores else None
-
-
-def first_token_probability(tokens: Tokens, name: str = "answer") -> float | None:
-    """The probability of the first token of one output of a reply, if it has any."""
-    found = output_tokens(tokens, name)
-    return math.exp(found[0][1]) if found else None
+    return (math.exp(math.fsum(scores) / len(scores)), math.exp(scores[0])) if scores else (None, None)
 
 
 def word_probabilities(text: str, tokens: Tokens) -> list[float]:
@@ -86,8 +80,7 @@ def tells_no_probabilities(error: BaseException) -> bool:
 def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:
     """The probability of the answer in each of a prediction's completions, and of its first token."""
     needed = ("the gate 'token probability'", "a gate that reads answers only")
-    found = tokens_of(prediction, count, model, *needed)
-    return [(answer_probability(tokens), first_token_probability(tokens)) for tokens in found]
+    return [likelihood(tokens) for tokens in tokens_of(prediction, count, model, *needed)]
 
 
 def tokens_of(

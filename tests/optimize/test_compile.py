@@ -11,11 +11,12 @@ from dspy.lm15 import InvalidRequestError, ServerError
 
 import keqa
 from keqa.data.example import Example
-from keqa.errors import ConfigurationError, InputError, KeqaError, TooManyFailuresError
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.boundary.train import learn
 from keqa.optimize.compile import compile_program
+from keqa.optimize.options import Options
 from keqa.optimize.tuning import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
@@ -195,20 +196,6 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     json.dumps(report.about())
 
 
-@pytest.mark.slow
-def test_questions_without_an_answer_score_nothing_and_end_nothing(setting, town, compiled):
-    report = compiled(setting(town(refuses="Summarize")), tuning=False).report
-    assert report.before == report.after == (0.0, 0.0, 0.0, 0.0)
-    # What could be right without a final answer is still learned from: gold decompositions, tries, quizzes.
-    assert report.trials[1].name == "demonstrations 1"
-    assert [(one.step, one.asked, one.failed, one.cause) for one in report.failed][:2] == [
-        ("scoring the program as it is", 4, 4, "LMInvalidRequestError"),
-        ("answering training questions", 6, 6, "LMInvalidRequestError"),
-    ]
-    first, second, *_ = report.about()["trials"]
-    assert (first, second["kept"]) == ({"name": "the program as it is", "score": 0.0, "kept": True}, False)
-
-
 # Which questions, programs and options.
 
 
@@ -242,41 +229,94 @@ class Sub(KEQA):
 
 ROWS = r'^keqa\.compile takes a list of questions, not a Table: give its rows, df\.to_dict\("records"\)$'
 PASSED_OVER = "weighs searches where settings are tuned"
+UNREFLECTING = "that of gepa, mipro, simba, and bootstrap has none"
+LM = dspy.LM("openai/x", api_key="none")
+SHARE = "a number above 0 and at most 1"
+
+
+@pytest.fixture
+def refused(setting, tmp_path):
+    """Compiles what cannot work, and asserts that nothing was begun."""
+
+    def run(kind, told, given=lambda train: train, **options):
+        world, begun = setting(), []
+        how = {"folder": tmp_path / "work", "before_first": lambda: begun.append(1)} | options
+        with pytest.raises(kind, match=told):
+            compile_program(world.program, given(world.train), world.val, **how)
+        assert (begun, world.engine.calls, list(tmp_path.iterdir())) == ([], [], [])
+
+    return run
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "kind", "told"),
+    ("given", "told"),
     [
-        (Table, {}, InputError, ROWS),
-        (lambda train: [], {}, InputError, "no train question"),
-        (lambda train: [{"question": "Who?"}], {}, InputError, "no train question"),
-        (None, {"optimizer": "magic"}, ConfigurationError, "unknown optimizer 'magic'"),
-        (None, {"demo": 3}, ConfigurationError, "^keqa.compile: .*demo"),
-        (None, {"cost_per_call": -1.0}, ConfigurationError, "a number from 0"),
-        # What only a late step needs.
-        (None, {"grid": {"threshold": ("2",)}}, ConfigurationError, "threshold"),
-        (None, {"grid": {"top_p": (2.0,)}}, ConfigurationError, "top_p"),
-        (None, {"grid": {"pick": [True]}}, ConfigurationError, "grid must be"),
-        pytest.param(None, {"embedder": "/nowhere/model"}, KeqaError, "", marks=pytest.mark.process),
-        (None, {"reflection_lm": "a model"}, KeqaError, ""),
-        # What would be passed over in silence.
-        (
-            None,
-            {"tuning": False, "cost_per_call": 0.1},
-            ConfigurationError,
-            "tuned, and that is left out: leave it out",
-        ),
-        (None, {"tuning": False, "cost_per_retrieval": 0.3}, ConfigurationError, PASSED_OVER),
-        (None, {"reference": False, "embedder": "hashing"}, ConfigurationError, "none is built: leave it out"),
-        (None, {"budget": "heavy"}, ConfigurationError, "bootstrap has none"),
+        (Table, ROWS),
+        (lambda train: [], "no train question"),
+        (lambda train: [{"question": "Who?"}], "no train question"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_begun(setting, tmp_path, given, options, kind, told):
-    world, begun = setting(), []
-    how = {"folder": tmp_path / "work", "before_first": lambda: begun.append(1)} | options
-    with pytest.raises(kind, match=told):
-        compile_program(world.program, given(world.train) if given else world.train, world.val, **how)
-    assert (begun, world.engine.calls, list(tmp_path.iterdir())) == ([], [], [])
+def test_what_holds_no_question_is_refused_before_anything_is_begun(refused, given, told):
+    refused(InputError, told, given)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"demo": 3}, "^keqa.compile: .*demo"),
+        *(({name: -1}, f"{name} must be a whole number from 0") for name in ("demos", "judge_demos", "sets")),
+        ({"in_flight": 0}, "in_flight must be a whole number from 1"),
+        *(({"threshold": value}, "threshold must be a number from 0 to 1") for value in (-0.1, 1.1)),
+        *(({"cost_per_retrieval": value}, "a number from 0") for value in (-0.1, float("inf"), float("nan"))),
+        ({"cost_per_call": -1.0}, "a number from 0"),
+        ({"training": 3}, "training must be"),
+        ({"boundary_tries": 4}, "boundary_tries must be a whole number from 5 to 1,000, not 4"),
+        # What only a late step needs.
+        ({"grid": 3}, "grid must be"),
+        ({"grid": (3,)}, "grid must be"),
+        ({"grid": {"pick": (True,)}}, "grid must be values by setting"),
+        ({"grid": {"tries": (0,)}}, "grid: tries must be a whole number from 1"),
+        ({"grid": {"top_k": (0,)}}, "grid: top_k must be a whole number from 1"),
+        ({"grid": {"temperature": (0.0,)}}, "grid: temperature must be a number above 0"),
+        ({"grid": {"top_p": (1.5,)}}, f"grid: top_p must be {SHARE}"),
+        ({"grid": {"threshold": ("1", "3/2")}}, f"grid: threshold must be {SHARE}"),
+        ({"grid": {"boundary_threshold": ("2",)}}, "boundary_threshold must be a number from 0 to 1"),
+        pytest.param({"embedder": "/nowhere/model"}, "", marks=pytest.mark.process),
+        # Optimizers.
+        ({"optimizer": "magic"}, "unknown optimizer 'magic'"),
+        ({"optimizer": "copro", "reflection_lm": LM}, "unknown optimizer 'copro'"),
+        ({"optimizer": "gepa"}, "^gepa needs a language model that is able to reflect .* reflection_lm="),
+        ({"optimizer": "gepa", "reflection_lm": LM, "budget": "huge"}, "the budget must be one of light"),
+        ({"optimizer": dspy.LabeledFewShot(k=2)}, "keqa.compile cannot use LabeledFewShot: it shows whole questions"),
+        ({"optimizer": dspy.Ensemble()}, "keqa.compile cannot use Ensemble: it joins programs"),
+        ({"optimizer": dspy.BootstrapFinetune()}, "cannot use BootstrapFinetune: it changes language models"),
+        ({"optimizer": dspy.BootstrapFewShot(), "budget": 3}, r"give budget to BootstrapFewShot\(\.\.\.\) itself"),
+        *(
+            ({"optimizer": "gepa", "reflection_lm": wrong}, "")
+            for wrong in ("openai/strong", "nobody/strong", "", 3, dspy.Predict("question -> answer"))
+        ),
+        # What would be passed over in silence.
+        ({"reflection_lm": "a model"}, UNREFLECTING),
+        ({"optimizer": "none", "reflection_lm": "openai/x"}, "none has none"),
+        *(({"budget": budget}, UNREFLECTING) for budget in ("heavy", 5)),
+        ({"tuning": False, "cost_per_call": 0.1}, "tuned, and that is left out: leave it out"),
+        ({"tuning": False, "cost_per_retrieval": 0.3}, PASSED_OVER),
+        ({"reference": False, "embedder": "hashing"}, "none is built: leave it out"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_anything_is_begun(refused, monkeypatch, options, told):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    refused(ConfigurationError if told else KeqaError, told or ".", **options)
+
+
+def test_what_an_optimizer_needs_beside_keqa_is_said(refused, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    refused(MissingExtraError, r"keqa\[compile\]", optimizer="mipro", reflection_lm=LM)
+
+
+def test_a_model_string_of_the_reflecting_lm_is_built(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    assert Options(optimizer="gepa", reflection_lm="openai/strong").reflection_lm.model == "openai/strong"
 
 
 def test_programs_that_cannot_be_compiled_so_are_refused_before_any_call(setting, world):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -12,25 +13,19 @@ import pytest
 from conftest import AsyncScriptedEngine
 from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Request, Response, ServerError, Usage
 from dspy.teleprompt import Teleprompter
+from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.usage_tracker import UsageTracker
 from servers.openai_server import markers
 
-from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
+import keqa
+from keqa.errors import ConfigurationError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_optimizers import (
-    Student,
-    _Ended,
-    _Watching,
-    ask_once,
-    optimize,
-    ready_made,
-    tunable,
-)
-from keqa.optimize.failures import Failures
-from keqa.optimize.options import Options, check_optimizer
+from keqa.optimize.dspy_optimizers import Student, ask_once, optimize, ready_made, run_optimizer, tunable
+from keqa.optimize.options import Options
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
+from keqa.programs.calls.texts import Guarded
 from keqa.programs.keqa import KEQA
 
 ADVICE = "Write people by their full names."
@@ -130,7 +125,7 @@ def test_what_gepa_is_shown_of_passages_cannot_close_a_field(setting, town, jour
     world.program.bind_retriever(search)
     name = "gepa"
     if own:
-        kept = dspy.teleprompt.gepa.InstructionProposer(additional_instructions="Be brief.")
+        kept = InstructionProposer(additional_instructions="Be brief.")
 
         def wrong(gold, pred, trace=None, pred_name=None, pred_trace=None):
             return dspy.Prediction(score=0.0, feedback="That is wrong.")
@@ -160,19 +155,6 @@ def test_other_methods_are_optimized_as_well(setting, town, journal, reflection,
     assert best.answer.lm is world.lm
     assert best(question=world.val[0].question).answer == "Ann Spouse4"
     assert world.program(question=world.val[0].question).answer == "Spouse4"
-
-
-def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
-    with pytest.raises(ConfigurationError, match="reflection_lm"):
-        check_optimizer("gepa", None, "light")
-    with pytest.raises(ConfigurationError, match="unknown optimizer 'copro'"):
-        check_optimizer("copro", reflection.lm, "light")
-    with pytest.raises(ConfigurationError, match="budget"):
-        check_optimizer("gepa", reflection.lm, "huge")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
-        check_optimizer("mipro", reflection.lm, "light")
-    check_optimizer("simba", reflection.lm, 1)
 
 
 @pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])
@@ -284,23 +266,11 @@ def test_an_optimizer_without_a_reply_of_its_reflection_lm_fails(setting, error,
 
 def test_no_key_is_told_with_what_it_failed_with():
     """The key is in the message of whoever refuses it."""
-    with pytest.raises(dspy.LMError) as refused:
-        reflecting(AuthError("no such key: sk-of-reflection")).lm("first")
-    watching = _Watching(Failures().watch("reflecting"), dspy.LM("openai/x", api_key="sk-of-reflection"))
-    with pytest.raises(_Ended) as ended:
-        watching.on_lm_end("1", None, refused.value)
-    assert "no such key: " in str(ended.value.error)
-    assert "sk-of" not in str(ended.value.error)
-
-
-@pytest.mark.slow
-def test_a_model_string_is_built_and_anything_else_refused(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    assert Options(optimizer="gepa", reflection_lm="openai/strong").reflection_lm.model == "openai/strong"
-    monkeypatch.delenv("OPENAI_API_KEY")
-    for wrong in ("openai/strong", "nobody/strong", "", 3, dspy.Predict("question -> answer")):
-        with pytest.raises(KeqaError):
-            Options(optimizer="gepa", reflection_lm=wrong)
+    lm = reflecting(AuthError("no such key: sk-of-reflection")).lm
+    lm.kwargs["api_key"] = "sk-of-reflection"
+    with pytest.raises(ConfigurationError, match="no such key: ") as refused:
+        ask_once(lm)
+    assert "sk-of" not in str(refused.value)
 
 
 DEMO = {
@@ -341,7 +311,7 @@ def test_what_a_name_and_a_budget_stand_for(setting, journal, name, budget, sett
     asking = Asking(journal, f1, in_flight=3)
     student = Student(world.program, asking, ["answering.answer"])
     options = Options(optimizer=name, reflection_lm=world.lm, budget=budget, seed=7)
-    found, given = ready_made(options, student, f1, asking, 40, 51)
+    found, given = ready_made(options, world.lm, student, f1, asking, 40, 51)
     assert {one: getattr(found, one) for one in settings} == settings
     assert given == more
 
@@ -409,23 +379,146 @@ def test_of_other_methods_the_judges_stay_unless_feedback_reaches_them():
     assert tunable(Rowen(None), "simba") == [name for name in names if name != "same"]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        *(({name: -1}, f"{name} must be a whole number from 0") for name in ("demos", "judge_demos", "sets")),
-        ({"in_flight": 0}, "in_flight must be a whole number from 1"),
-        *(({"threshold": value}, "threshold must be a number from 0 to 1") for value in (-0.1, 1.1)),
-        *(({"cost_per_retrieval": value}, "a number from 0") for value in (-0.1, float("inf"), float("nan"))),
-        ({"grid": 3}, "grid must be"),
-        ({"training": 3}, "training must be"),
-        ({"boundary_tries": 4}, "boundary_tries must be a whole number from 5 to 1,000, not 4"),
-        ({"reflection_lm": "openai/x"}, "that of gepa, mipro, simba, and bootstrap has none"),
-        ({"optimizer": "none", "reflection_lm": "openai/x"}, "none has none"),
-        ({"budget": 5}, "that of gepa, mipro, simba, and bootstrap has none"),
-        ({"optimizer": "magic"}, "unknown optimizer 'magic'"),
-        ({"optimizer": "gepa"}, "^gepa needs a language model that is able to reflect"),
-    ],
-)
-def test_what_cannot_work_is_refused(wrong, told):
-    with pytest.raises(ConfigurationError, match=told):
-        Options(**wrong)
+# Optimizers and metrics of one's own, and modules that contain a program.
+
+
+def metric(example, prediction, trace=None):
+    right = prediction.answer.split()[-1] == example.answer.split()[-1]
+    # The stricter form is for demonstrations.
+    return right if trace is not None else float(right and example.region == "north")
+
+
+@pytest.fixture
+def compiled_by(as_dspy):
+    """Compiles a world by an optimizer, with examples that only the metric knows all about."""
+
+    def run(optimizer, world, **options):
+        settings = {"metric": metric, "reference": False, "tuning": False, "in_flight": 2} | options
+        train, val = (as_dspy(examples, region="north") for examples in (world.train, world.val))
+        return keqa.compile(world.program, train, val, optimizer=optimizer, **settings)
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_metric", [None, metric])
+def test_bootstrapping_by_dspy(setting, compiled_by, own_metric):
+    world = setting()
+    optimizer = dspy.BootstrapFewShot(metric=own_metric, max_bootstrapped_demos=2)
+    found = compiled_by(optimizer, world, metric=f1)
+    assert found.report.optimizer == "BootstrapFewShot"
+    demos = {name: p.demos for name, p in found.program.named_predictors()}
+    # Whole questions, with which DSPy would fill up, show nothing that a predictor does.
+    assert [len(demos[name]) for name in ("decomposition.decompose", "answering.answer")] == [2, 2]
+    assert all(demo.keys() >= {"passages", "question", "answer"} for demo in map(dict, demos["answering.answer"]))
+    assert demos["picking.judge"] == demos["examination.same"] == []
+    assert (optimizer.metric, optimizer.max_labeled_demos) == (own_metric, 16)
+    assert found.program.answering.answer.lm is world.lm
+    question = world.val[0].question
+    assert asyncio.run(found.acall(question=question)).answer == found(question=question).answer == "Ann Spouse6"
+
+
+def test_the_metric_of_an_optimizer_gets_examples_as_they_were_given(setting, compiled_by):
+    seen = set()
+
+    def noting(example, prediction, trace=None):
+        seen.add((example.root, example.get("region")))
+        return True
+
+    world = setting(train=2, val=1)
+    compiled_by(dspy.BootstrapFewShot(metric=noting, max_bootstrapped_demos=2), world)
+    assert seen == {("t0", "north"), ("t1", "north")}
+
+
+class Parent(dspy.Module):
+    def __init__(self, *programs):
+        super().__init__()
+        self.parts = {"ask": list(programs)}
+        self.polish = dspy.Predict("answer -> polished")
+
+    def forward(self, question):
+        return dspy.Prediction(said=self.parts["ask"][0](question=question).answer)
+
+
+@pytest.mark.slow
+def test_a_program_is_compiled_within_its_module(setting, as_dspy, tmp_path):
+    world = setting()
+    parent = Parent(world.program)
+    found = keqa.compile(parent, as_dspy(world.train), as_dspy(world.val), reference=False, tuning=False)
+    assert type(found.program) is Parent
+    inside = found.program.parts["ask"][0]
+    assert len(inside.answering.answer.demos) == len(found.nested.answering.answer.demos) > 0
+    assert world.program.answering.answer.demos == []
+    assert inside.answering.answer.lm is world.lm
+    assert found(question=world.val[0].question).said == "Ann Spouse6"
+    found.save(tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", None)
+    assert len(loaded.answering.answer.demos) == len(inside.answering.answer.demos)
+
+
+@pytest.mark.parametrize(("count", "contains"), [(0, "none"), (2, "2")])
+def test_a_module_has_to_contain_one_program(setting, as_dspy, count, contains):
+    world = setting()
+    parent = Parent(*(world.program.deepcopy() for _ in range(count)))
+    with pytest.raises(ConfigurationError, match=f"Parent contains {contains}"):
+        keqa.compile(parent, as_dspy(world.train))
+
+
+class Noting(Teleprompter):
+    """Makes no call; notes how it was run and by which language model prompts would be written."""
+
+    def __init__(self, **settings):
+        vars(self).update(metric=None, max_labeled_demos=16, seen={})
+        vars(self).update(settings)
+
+    def compile(self, student, *, trainset, valset=None, eval_kwargs=None):
+        self.seen.update(
+            lm=dspy.settings.lm, own=self, student=student, trainset=trainset, valset=valset, eval_kwargs=eval_kwargs
+        )
+        return student
+
+
+@pytest.fixture
+def student(setting, as_dspy, journal):
+    """A student that is asked nothing, and questions to train it on and to choose by."""
+    world = setting(train=2, val=1)
+    made = Student(world.program, Asking(journal, f1, in_flight=1), ["answering.answer"])
+    return made, as_dspy(world.train), as_dspy(world.val)
+
+
+@pytest.mark.parametrize("kind", ["built in", "of DSPy's kind", "of another kind"])
+def test_instructions_of_gepa_are_written_on_guard(student, kind):
+    class Shouting(InstructionProposer):
+        """Is of DSPy's kind, and has something to keep."""
+
+        loud = True
+
+    class Other:
+        def __call__(self, candidate, reflective_dataset, components_to_update):
+            return candidate
+
+    proposer = {"built in": None, "of DSPy's kind": Shouting(), "of another kind": Other()}[kind]
+    before = proposer and dict(vars(proposer))
+    lm = student[0].get_lm()
+    gepa = dspy.GEPA(keqa.optimizer_metric(), reflection_lm=lm, max_metric_calls=1, instruction_proposer=proposer)
+    whole = Noting(optimizers={"g": gepa})
+    run_optimizer(whole, *student, metric, 1, {})
+    ran = whole.seen["own"].optimizers["g"].custom_instruction_proposer
+    # What the user made stays as it is.
+    assert gepa.custom_instruction_proposer is proposer
+    assert (proposer and vars(proposer)) == before
+    if kind == "of another kind":
+        assert ran is proposer
+    else:
+        assert isinstance(ran.adapter, Guarded)
+        assert type(ran) is (InstructionProposer if proposer is None else Shouting)
+
+
+def test_what_is_no_program_is_refused(student):
+    class Odd(Noting):
+        def compile(self, student, *, trainset):
+            return dspy.Predict("question -> answer")
+
+    made, train, val = student
+    with pytest.raises(ConfigurationError, match="Odd returned a Predict, not the program with other prompts"):
+        run_optimizer(Odd(), made, train, val, metric, 1, {})

@@ -44,13 +44,13 @@ def compiled(world, **options):
 
 
 @pytest.fixture
-def named(trainable, town):
-    """Makes a language model of a world with a name of its own."""
+def taught(setting, trainable):
+    """Makes a world of so many training questions, and the language model that its program has."""
 
-    def make(name, **does):
-        made = trainable(town(**does))
-        made.model = f"scripted/{name}"
-        return made
+    def make(*, train=2, val=4, **how):
+        world, lm = setting(train=train, val=val), trainable(**how)
+        world.program.set_lm(lm)
+        return world, lm
 
     return make
 
@@ -58,10 +58,9 @@ def named(trainable, town):
 # What a compilation goes on with.
 
 
-def test_a_program_goes_on_with_its_fine_tuned_language_model(setting, trainable, tmp_path):
+def test_a_program_goes_on_with_its_fine_tuned_language_model(taught, tmp_path):
     (tmp_path / "model").mkdir()
-    world, lm = setting(train=2, val=2), trainable(provider=LocalProvider("keqa/tiny"), path=str(tmp_path / "model"))
-    world.program.set_lm(lm)
+    world, lm = taught(val=2, provider=LocalProvider("keqa/tiny"), path=str(tmp_path / "model"))
     found = compiled(world, folder=tmp_path / "work")
     report = found.report
     assert [(trial.name, trial.scores) for trial in report.trials] == [
@@ -82,11 +81,10 @@ def test_a_program_goes_on_with_its_fine_tuned_language_model(setting, trainable
     # One question proves nothing.
     [(MUTE, 4, False), (MUTE, 2, False), (MUTE, 1, True), ({}, 2, True)],
 )
-def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(
-    setting, trainable, named, does, val, kept
-):
-    world, lm = setting(train=2, val=val), trainable(becomes=named("other", **does))
-    world.program.set_lm(lm)
+def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(taught, trainable, town, does, val, kept):
+    other = trainable(town(**does))
+    other.model = "scripted/other"
+    world, lm = taught(val=val, becomes=other)
     found = compiled(world)
     report = found.report
     worse = "the fine-tuned language model is worse on the validation questions: left out"
@@ -106,10 +104,9 @@ class Around(dspy.Module):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_fine_tuned_language_models_are_saved_beside_the_program(setting, trainable, tmp_path, nested):
+def test_fine_tuned_language_models_are_saved_beside_the_program(taught, tmp_path, nested):
     folder = model(tmp_path / "model", "{}")
-    world = setting(train=2, val=1)
-    world.program.set_lm(trainable(path=str(folder)))
+    world, _ = taught(val=1, path=str(folder))
     world.program = Around(world.program) if nested else world.program
     compiled(world).save(tmp_path / "small")
     assert (tmp_path / "small.lm" / "training.json").read_text() == "{}"
@@ -266,9 +263,8 @@ COUNTS = {
 }
 
 
-def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_demonstrations(setting, trainable, tune):
-    world, lm = setting(train=2), trainable()
-    world.program.set_lm(lm)
+def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_demonstrations(taught, tune):
+    world, lm = taught()
     world.program.picking.reference = UtilityReference()
     demo = {"question": "Q", "answered_quizzes": ["Q A"], "answer_type": "short", "choices": [], "explanation": "E"}
     world.program.summarizing.summarize.demos = [demo | {"answer": "A"}]
@@ -323,11 +319,10 @@ def test_other_methods_learn_from_their_right_answers(setting, trainable, tune):
     assert (found.lms, found.folders) == (keqa.Roles(lm.becomes, other, other), {"task": Path("t")})
 
 
-def test_only_questions_that_came_out_right_are_learned_from(setting, trainable, tune):
+def test_only_questions_that_came_out_right_are_learned_from(taught, tune):
     # The final answer is the surname alone: an F1 of 2/3.
     for threshold, counts in ((2 / 3, (2, 2, 4)), (0.67, (0, 0, 0))):
-        world = setting(train=2)
-        world.program.set_lm(trainable())
+        world, _ = taught()
         found = tune(world, threshold=threshold).conversations
         names = ("summarizing.summarize", "examination.quiz", "picking.judge")
         assert tuple(found[name] for name in names) == counts
@@ -373,17 +368,15 @@ def test_where_no_call_is_right_nothing_is_trained(setting, trainable, tune):
         (OSError("no space"), ConfigurationError, "^scripted/town could not be fine-tuned: no space$"),
     ],
 )
-def test_what_ends_a_training_is_told(setting, trainable, tune, outcome, raised, told):
-    world = setting(train=2)
-    world.program.set_lm(trainable(becomes=outcome))
+def test_what_ends_a_training_is_told(taught, tune, outcome, raised, told):
+    world, _ = taught(becomes=outcome)
     with pytest.raises(raised, match=told) as error:
         tune(world)
     assert outcome in (error.value, error.value.__cause__)
 
 
-def test_a_training_ends_with_the_compilation_that_waits_for_it(setting, trainable, tune):
-    world, lm = setting(train=2), trainable(states=[{"step": 1, "steps": 2}])
-    world.program.set_lm(lm)
+def test_a_training_ends_with_the_compilation_that_waits_for_it(taught, tune):
+    world, lm = taught(states=[{"step": 1, "steps": 2}])
 
     def progress(step, done, total):
         if step == "fine-tuning":
@@ -394,11 +387,10 @@ def test_a_training_ends_with_the_compilation_that_waits_for_it(setting, trainab
     assert lm.jobs[0].stopped
 
 
-def test_a_training_of_this_process_has_a_folder_named_for_all_that_it_depends_on(setting, trainable, tune, tmp_path):
+def test_a_training_of_this_process_has_a_folder_named_for_all_that_it_depends_on(taught, tune, tmp_path):
     def folder_of(train=2, model="", own=None, **options):
-        world, lm = setting(train=train), trainable(provider=own or LocalProvider("keqa/tiny"))
+        world, lm = taught(train=train, provider=own or LocalProvider("keqa/tiny"))
         lm.model += model
-        world.program.set_lm(lm)
         tune(world, folder=tmp_path, **options)
         kwargs = lm.trained[0]["train_kwargs"]
         assert {name: value for name, value in kwargs.items() if name != "folder"} == options.get("training", {})
@@ -442,10 +434,8 @@ def test_language_models_are_copied_beside_their_program_and_replace_nothing_els
         save_lms({"task": tmp_path / "gone"}, tmp_path / "other")
 
 
-def test_the_command_line_gives_options_of_training():
+def test_options_of_a_training_are_read_from_a_command_line():
     from keqa.cli.compile import read_training
 
     assert read_training("epochs=3, rate=0.001,method=full") == {"epochs": 3, "rate": 0.001, "method": "full"}
     assert read_training(None) == {}
-    with pytest.raises(InputError, match="NAME=VALUE"):
-        read_training("epochs")

@@ -9,12 +9,11 @@ from fractions import Fraction
 import dspy
 import pytest
 from conftest import ScriptedRetriever
-from dspy.lm15 import ServerError
 
-from keqa.errors import ConfigurationError, TooManyFailuresError
+from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.tuning import BOUNDARY, GRID, own_choice, tune, values_to_try
+from keqa.optimize.tuning import BOUNDARY, GRID, Tuning, own_choice, values_to_try
 from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
@@ -44,7 +43,7 @@ def choice(threshold, tries, top_k, temperature, top_p, **others):
 @pytest.fixture
 def tuned(journal):
     def run(world, **options):
-        return tune(world.program, world.val, Asking(journal, f1, in_flight=1), **options)
+        return Tuning(world.program, world.val, Asking(journal, f1, in_flight=1), **options).run()
 
     return run
 
@@ -124,13 +123,6 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
     calls = len(world.engine.calls)
     assert tuned(world, grid=ALPHAS).curve == found.curve
     assert len(world.engine.calls) == calls
-
-
-def test_tuning_stops_where_the_server_is_down(setting, tuned):
-    world = setting()
-    world.fail(ServerError("down"))
-    with pytest.raises(TooManyFailuresError, match=r"tuning: .*LMServerError"):
-        tuned(world)
 
 
 # Costs, switches and the boundary model.
@@ -324,24 +316,6 @@ def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
     assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
     # A gate that cannot be made again keeps its threshold.
     assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
-
-
-@pytest.mark.parametrize(
-    ("grid", "told"),
-    [
-        ({"tries": (0,)}, "grid: tries must be a whole number from 1"),
-        ({"top_k": (0,)}, "grid: top_k must be a whole number from 1"),
-        ({"temperature": (0.0,)}, "grid: temperature must be a number above 0"),
-        ({"top_p": (1.5,)}, "grid: top_p must be a number above 0 and at most 1"),
-        ({"threshold": ("1", "3/2")}, "grid: threshold must be a number above 0 and at most 1"),
-        ({"boundary_threshold": ("2",)}, "boundary_threshold must be a number from 0 to 1"),
-        ({"pick": (True,)}, "grid must be values by setting"),
-        ((3,), "grid must be values by setting"),
-    ],
-)
-def test_values_that_cannot_work_are_refused(program, grid, told):
-    with pytest.raises(ConfigurationError, match=told):
-        values_to_try(program(), grid)
 
 
 @dataclass(frozen=True)

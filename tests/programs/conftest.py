@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import dspy
 import pytest
@@ -22,3 +23,15 @@ def bootstrapped() -> Callable[[dspy.Module, Sequence[str]], dspy.Module]:
         return optimizer.compile(program, trainset=train)
 
     return compiled
+
+
+@pytest.fixture
+def programmed(scripted: Any) -> Callable[..., tuple[Any, Any]]:
+    """Has a scripted language model answer a program in all roles; gives the program and the model's engine."""
+
+    def bound(program: Any, reply: Any, **settings: Any) -> tuple[Any, Any]:
+        lm, engine = scripted(reply, **settings)
+        program.set_lm(lm)
+        return program, engine
+
+    return bound

@@ -104,10 +104,8 @@ def test_a_guess_that_is_withheld_is_none_any_more():
     assert (held.answer, held.guessed) == (WITHHELD, False)
 
 
-def test_a_program_withholds_and_its_prediction_has_no_sources(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
-    program = ClosedBook()
-    program.set_lm(lm)
+def test_a_program_withholds_and_its_prediction_has_no_sources(programmed):
+    program, _ = programmed(ClosedBook(), lambda name, inputs, config: {"answer": "Ann"})
     before = program_spec(program)
     program.abstention = withholding(0.99)
     prediction = program("Who governs Oslo?")

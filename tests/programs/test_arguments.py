@@ -1,5 +1,6 @@
 import inspect
 import json
+import re
 import time
 from contextlib import contextmanager
 from fractions import Fraction
@@ -20,6 +21,7 @@ from keqa.programs.calls.session import CallLimiter
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate, as_fraction
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
+from keqa.programs.saving.values import settings_of
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = list(gates.GATES.values())
@@ -54,6 +56,7 @@ class OwnGate:
         ({"tries": True}, "KEQA: tries must be a whole number from 1 to 1,000, not True"),
         ({"tries": 10**5000}, "KEQA: tries must be a whole number from 1 to 1,000, not a value of the type int"),
         ({"top_k": "5"}, "KEQA: top_k must be a whole number from 1 to 1,000, not '5'"),
+        ({"top_k": 0}, "KEQA: top_k must be a whole number from 1 to 1,000, not 0"),
         ({"pick": "maybe"}, "KEQA: pick must be True or False, not 'maybe'"),
         ({"temperature": float("nan")}, "KEQA: temperature must be a number above 0 and at most 10, not nan"),
         ({"top_p": 2}, "KEQA: top_p must be a number above 0 and at most 1 or None, not 2"),
@@ -73,10 +76,17 @@ class OwnGate:
     ],
 )
 def test_what_keqa_refuses(arguments, message):
+    program = KEQA(None)
+    before = settings_of(program)
     with pytest.raises(ConfigurationError) as refused:
         KEQA(None, **arguments)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+    # What is assigned afterwards is refused alike, and the program stays what it was.
+    [(name, value)] = arguments.items()
+    with pytest.raises(ConfigurationError, match=re.escape(str(refused.value))):
+        setattr(program, name, value)
+    assert settings_of(program) == before
 
 
 def test_an_index_is_no_name_of_one(retriever):

@@ -39,10 +39,8 @@ def test_every_prompt_has_four_with_a_value_of_its_type_for_every_field(name: st
             TypeAdapter(info.annotation).validate_python(demo[field])
 
 
-def test_any_language_model_is_shown_them_but_the_one_that_ships(scripted: Any) -> None:
-    lm, engine = scripted(reply)
-    program = ClosedBook()
-    program.set_lm(lm)
+def test_any_language_model_is_shown_them_but_the_one_that_ships(programmed: Any) -> None:
+    program, engine = programmed(ClosedBook(), reply)
     assert program(question="Who?").answer == "Ann"
     assert ROMEO in engine.prompts[0]
     assert demonstrations_of(program) == {"answer": 4}
@@ -61,20 +59,16 @@ def test_a_language_model_fine_tuned_here_is_shown_none(scripted: Any, tmp_path:
 
 
 @pytest.mark.parametrize("make", [ClosedBook, lambda **settings: KEQA(None, **settings)])
-def test_they_can_be_switched_off(scripted: Any, make: Any) -> None:
-    lm, engine = scripted(reply)
-    program = make(demonstrations=False)
-    program.set_lm(lm)
+def test_they_can_be_switched_off(programmed: Any, make: Any) -> None:
+    program, engine = programmed(make(demonstrations=False), reply)
     program(question="Who?")
     assert engine.prompts
     assert not any("Hamlet" in prompt or ROMEO in prompt for prompt in engine.prompts)
     assert not any(demonstrations_of(program).values())
 
 
-def test_a_predictor_with_its_own_shows_these_alone(scripted: Any) -> None:
-    lm, engine = scripted(reply)
-    program = KEQA(None)
-    program.set_lm(lm)
+def test_a_predictor_with_its_own_shows_these_alone(programmed: Any) -> None:
+    program, engine = programmed(KEQA(None), reply)
     program.examination.quiz.demos = [{"quiz": "Who is it?", "answer": "Bob"}]
     program(question="Who?")
     asked = dict(zip([name for name, *_ in engine.calls], engine.prompts, strict=True))

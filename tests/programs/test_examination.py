@@ -176,11 +176,9 @@ def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices(
 
 
 @pytest.fixture
-def asking(scripted):
+def asking(programmed):
     def made(reply, cache=False, **arguments):
-        lm, engine = scripted(reply, cache=cache)
-        stage = Examination(bound=CallLimiter(1), **arguments)
-        stage.set_lm(lm)
+        stage, engine = programmed(Examination(bound=CallLimiter(1), **arguments), reply, cache=cache)
         return stage, engine
 
     return made
@@ -361,16 +359,22 @@ def test_what_a_gate_says_is_checked(said, message):
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"known": "no"}, "known must be True or False, not 'no'"),
-        ({"known": None}, "known must be True or False, not None"),
-        ({"known": True, "measure": "high"}, "measure must be a finite number or None, not 'high'"),
-        ({"known": True, "measure": float("nan")}, "measure must be a finite number or None, not nan"),
-        ({"known": True, "why": 3}, "why must be text or None, not 3"),
-        ({"known": True, "note": "late"}, "note must be Degradation or None, not 'late'"),
+        ({"known": "no"}, "True or False of known, which this is not: Verdict(known='no', "),
+        ({"known": None}, "True or False of known, which this is not: Verdict(known=None, "),
+        (
+            {"known": True, "measure": "high"},
+            "a finite measure or None, which this is not: Verdict(known=True, measure='h",
+        ),
+        ({"known": True, "measure": float("nan")}, "a finite measure or None, which this is not: "),
+        (
+            {"known": True, "why": 3},
+            "text or None of why, which this is not: Verdict(known=True, measure=None, why=3, ",
+        ),
+        ({"known": True, "note": "late"}, "a Degradation or None of note, which this is not: "),
     ],
 )
 def test_a_verdict_is_checked_where_a_gate_makes_it(said, message):
-    with pytest.raises(ConfigurationError, match=re.escape(f"Verdict: {message}")):
+    with pytest.raises(ConfigurationError, match=re.escape(f"a gate must say {message}")):
         Verdict(**said)
 
 

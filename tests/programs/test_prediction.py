@@ -38,10 +38,8 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def program(scripted, retriever):
-    lm, _ = scripted(reply)
-    program = KEQA(retriever("Ann lives in Bergen.", "Bo lives in Oslo."))
-    program.set_lm(lm)
+def program(programmed, retriever):
+    program, _ = programmed(KEQA(retriever("Ann lives in Bergen.", "Bo lives in Oslo.")), reply)
     return program
 
 
@@ -194,10 +192,8 @@ def test_a_quiz_from_memory_keeps_its_record():
 
 
 @pytest.fixture
-def searching(scripted, retriever):
-    lm, _ = scripted(reply)
-    program = AlwaysRetrieve(retriever("Ann lives in Bergen."))
-    program.set_lm(lm)
+def searching(programmed, retriever):
+    program, _ = programmed(AlwaysRetrieve(retriever("Ann lives in Bergen.")), reply)
     return program
 
 
@@ -241,10 +237,8 @@ def test_a_question_without_an_answer_is_reported_in_words(searching):
     assert asyncio.run(searching.as_tool().acall(question="Where?")).startswith("No answer: retrieve failed")
 
 
-def test_an_answer_from_memory_says_so(scripted):
-    lm, _ = scripted(reply)
-    program = ClosedBook()
-    program.set_lm(lm)
+def test_an_answer_from_memory_says_so(programmed):
+    program, _ = programmed(ClosedBook(), reply)
     assert program.as_tool()(question="Where?") == "Oslo\n(from memory, without sources)"
 
 

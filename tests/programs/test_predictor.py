@@ -153,11 +153,9 @@ def test_what_a_stranger_wrote_is_checked(damaged):
 
 
 @pytest.fixture
-def taught(scripted):
+def taught(programmed):
     """A closed-book program with two demonstrations, of which one comes from the question of Town1."""
-    lm, engine = scripted(lambda name, inputs, config: {"answer": "Ann"})
-    program = ClosedBook()
-    program.set_lm(lm)
+    program, engine = programmed(ClosedBook(), lambda name, inputs, config: {"answer": "Ann"})
     own, other = (
         dspy.Example(question=f"Which mayor has Town{n}?", answer_type="short", choices=[], answer=f"Mayor{n}")
         for n in (1, 2)

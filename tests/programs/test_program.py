@@ -63,10 +63,8 @@ def test_usage_tracking_counts_every_call(roles, retriever):
     assert tokens == 13 * sum(len(engine.calls) for engine in engines.values())
 
 
-def test_calls_answered_by_the_cache_cost_nothing(scripted, retriever, memory_cache):
-    lm, engine = scripted(reply, cache=True)
-    program = KEQA(retriever("text"))
-    program.set_lm(lm)
+def test_calls_answered_by_the_cache_cost_nothing(programmed, retriever, memory_cache):
+    program, engine = programmed(KEQA(retriever("text")), reply, cache=True)
     first, second = (program(question="Who is it?").record.cost for _ in range(2))
     assert first.calls == len(engine.calls)
     assert (second.calls, second.by_role["task"].prompt_tokens) == (0, 0)
@@ -78,13 +76,11 @@ def test_an_unanswered_error_survives_a_process():
     assert (error.stage, error.cause, error.message, error.record) == ("summarize", "LMServerError", "down", None)
 
 
-def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(scripted, retriever):
+def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(programmed, retriever):
     def sometimes(name: str, inputs: dict[str, str], config: Any) -> Any:
         return "garbage" if "bad" in inputs["question"] else reply(name, inputs, config)
 
-    lm, _ = scripted(sometimes)
-    program = ClosedBook()
-    program.set_lm(lm)
+    program, _ = programmed(ClosedBook(), sometimes)
     asked = SimpleNamespace(question="Which?", answer_type="choice", choices=["a", "b"])
     items = ["Who?", {"question": "bad"}, asked, None, {"question": "Who?", "answer_type": "long"}]
     outcomes = sorted(program.answer_many(items, in_flight=2), key=lambda outcome: outcome.position)
@@ -154,10 +150,8 @@ def test_the_cost_of_two_questions_adds_up_role_by_role():
     assert (both.retrievals, both.retrievals_cached, both.retrieval_seconds, both.seconds) == (3, 6, 9, 12)
 
 
-def test_a_batch_that_is_left_early_ends(scripted):
-    lm, engine = scripted(reply)
-    program = ClosedBook()
-    program.set_lm(lm)
+def test_a_batch_that_is_left_early_ends(programmed):
+    program, engine = programmed(ClosedBook(), reply)
     for outcome in program.answer_many((f"Who {i}?" for i in range(10_000)), in_flight=2):
         assert outcome.answer == "Bo"
         break

@@ -166,9 +166,9 @@ def test_the_newer_of_two_dates(first, second, expected):
     st.text("aB.!? \n北京1是", max_size=100), st.text("aB.!? \n北京1是", max_size=100), st.text("aB 北京1", max_size=9)
 )
 def test_any_text_can_be_compared(first, second, asked):
-    for found in contradictions(first, second, asked):
-        assert found.first in first
-        assert found.second in second
+    for one, other in contradictions(first, second, asked):
+        assert one in first
+        assert other in second
 
 
 def test_rows_of_two_sheets_speak_of_two_sites(asked_of):

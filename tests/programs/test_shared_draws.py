@@ -48,11 +48,11 @@ class Norway:
 
 
 @pytest.fixture
-def norway(scripted, retriever):
+def norway(programmed, retriever):
     def make(reply=None, **settings):
-        lm, engine = scripted(reply or Norway())
-        program = KEQA(retriever("A passage."), **{"decompose": False, "workers": 4, **settings})
-        program.set_lm(lm)
+        program, engine = programmed(
+            KEQA(retriever("A passage."), **{"decompose": False, "workers": 4, **settings}), reply or Norway()
+        )
         return program, engine
 
     return make

@@ -129,16 +129,9 @@ def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn):
         # Stated and right; what it could not judge counts as unknown, what it learned from is left out.
         [(0, 0.5), (pytest.approx(0.15), 0.125), (pytest.approx(0.94), 0.875)],
     ]
-    assert diagonal.get_color() != points.get_color()
-    assert points.get_marker() == "o"
-    # How many quizzes a point is of stands beside it, below and to the right.
-    assert [(one.get_text(), tuple(one.xy)) for one in axes.texts] == [
-        ("1", tuple(points.get_xydata()[0])),
-        ("2", tuple(points.get_xydata()[1])),
-        ("2", tuple(points.get_xydata()[2])),
-    ]
-    assert {(one.get_position(), one.anncoords) for one in axes.texts} == {((4, -10), "offset points")}
-    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0, 1))
+    # How many quizzes a point is of stands beside it.
+    assert [one.get_text() for one in axes.texts] == ["1", "2", "2"]
+    assert [tuple(one.xy) for one in axes.texts] == [tuple(pair) for pair in points.get_xydata()]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("mastery, as stated", "answers from memory that are right")
 
 

@@ -52,7 +52,7 @@ def test_what_a_thought_concludes(thought, answer):
     assert concluded(thought) == answer
 
 
-def told(scripted, thoughts):
+def thinking(thoughts):
     """A language model that says one thought after another, and answers Oslo from passages."""
     left = iter(thoughts)
 
@@ -64,33 +64,30 @@ def told(scripted, thoughts):
             raise given
         return {"thought": given}
 
-    return scripted(reply)
+    return reply
 
 
-def chained(scripted, retriever, thoughts=CHAIN, **settings):
-    lm, engine = told(scripted, thoughts)
-    searched = retriever(*TEXTS, found=FOUND)
-    program = IRCoT(searched, **settings)
-    program.set_lm(lm)
-    return program(QUESTION).record, engine, searched
+@pytest.fixture
+def chained(asked):
+    def ask(thoughts=CHAIN, **settings):
+        return asked(IRCoT, thinking(thoughts), *TEXTS, found=FOUND, question=(QUESTION,), **settings)
+
+    return ask
 
 
-def test_where_the_chain_ends(scripted, retriever):
-    _, engine, searched = chained(scripted, retriever, max_steps=2, max_passages=1)
-    assert (len(searched.queries), engine.count["ExtendReasoning"]) == (2, 2)
+def test_where_the_chain_ends(chained):
+    _, engine, queries = chained(max_steps=2, max_passages=1)
+    assert (len(queries), engine.count["ExtendReasoning"]) == (2, 2)
     assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann."]'
     # A sentence said again ends it.
-    assert chained(scripted, retriever, [CHAIN[0]] * 5)[1].count["ExtendReasoning"] == 2
-    record, engine, _ = chained(scripted, retriever, [CHAIN[0], ServerError("down")])
+    assert chained([CHAIN[0]] * 5)[1].count["ExtendReasoning"] == 2
+    record, engine, _ = chained([CHAIN[0], ServerError("down")])
     notes = [(note.action, note.touches) for note in record.degradations]
     assert notes == [("asked again", False), ("answered from the passages found so far", True)]
     assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann.", "Ann is from Oslo."]'
-
-
-def test_passages_that_exceed_the_window_are_halved(scripted, retriever):
-    record, engine, _ = chained(scripted, retriever, [CHAIN[0], ContextLengthError("too long"), *CHAIN[1:]])
-    assert record.answer == "Oslo"
-    assert engine.asked("ExtendReasoning")[2]["passages"] == '["It is by Ann."]'
+    # Passages that exceed the window are halved.
+    record, engine, _ = chained([CHAIN[0], ContextLengthError("too long"), *CHAIN[1:]])
+    assert (record.answer, engine.asked("ExtendReasoning")[2]["passages"]) == ("Oslo", '["It is by Ann."]')
 
 
 @pytest.mark.parametrize(
@@ -169,31 +166,18 @@ def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
     assert ["It is by Ann." in prompt for prompt in prompts] == [True, False, False]
 
 
-def flare(scripted, searched, thoughts, probability, **settings):
-    lm, engine = told(scripted, thoughts)
-    engine.probability = probability
-    program = FLARE(searched, **settings)
-    program.set_lm(lm)
-    return program, engine
+def test_where_flare_states_no_answer_finds_nothing_or_gets_no_probabilities(asked):
+    def flare(thoughts, probability, *texts, **settings):
+        return asked(FLARE, thinking(thoughts), *texts, question=(QUESTION,), probability=probability, **settings)
 
-
-def test_reasoning_without_an_answer_is_answered_from_what_was_found(scripted, retriever):
-    program, engine = flare(scripted, retriever("It is by Ann."), [CHAIN[0]] * 9, 0.6, first_retrieval=False)
-    record = program(QUESTION).record
+    record, engine, _ = flare([CHAIN[0]] * 9, 0.6, "It is by Ann.", first_retrieval=False)
     assert (record.answer, record.answer_source) == ("Oslo", "passages")
     assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann."]'
     assert [note.cause for note in record.degradations] == ["NoAnswerStated"]
     # A sentence said again ends the reasoning.
     assert engine.count["ExtendReasoning"] == 4
-
-
-def test_where_the_question_finds_nothing_the_first_sentence_is_tried_from_memory(scripted, retriever):
-    program, engine = flare(scripted, retriever(found={}), CHAIN, 0.95)
-    record = program(QUESTION).record
+    # Where the question finds nothing, the first sentence is tried from memory.
+    record, engine, _ = flare(CHAIN, 0.95, found={})
     assert (record.answer, record.answer_source, engine.count) == ("Oslo", "closed_book", {"ExtendReasoning": 3})
-
-
-def test_an_lm_without_token_probabilities_is_refused(scripted, retriever):
-    program, _ = flare(scripted, retriever("text"), CHAIN, None, first_retrieval=False)
     with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities, which FLARE needs"):
-        program(QUESTION)
+        flare(CHAIN, None, "text", first_retrieval=False)

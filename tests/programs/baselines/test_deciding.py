@@ -69,16 +69,12 @@ def kbm(asked):
         (Judgement(0.0, 0.85), {"of": "certainty", "threshold": "0.9"}, False, 0.85, "9/10"),
     ],
 )
-def test_what_is_mastered_is_answered_from_memory_and_the_rest_from_every_passage(
-    kbm, judged, settings, known, measure, threshold
-):
+def test_what_is_mastered_is_answered_from_memory_else_from_passages(kbm, judged, settings, known, measure, threshold):
     model = Boundary(judged)
     record, engine, queries = kbm(model=model, **settings)
-    answer, source, prompt = (
-        ("From memory", "memory", "AnswerQuestion") if known else ("From passages", "passages", "AnswerWithKnowledge")
-    )
-    assert (record.answer, record.answer_source, queries) == (answer, source, [] if known else ["Who?"])
-    assert engine.count == {prompt: 1}
+    source = "memory" if known else "passages"
+    assert (record.answer, record.answer_source, queries) == (f"From {source}", source, [] if known else ["Who?"])
+    assert engine.count == {"AnswerQuestion" if known else "AnswerWithKnowledge": 1}
     (quiz,) = record.quizzes
     assert (quiz.known, quiz.retrieved, quiz.certainty, quiz.threshold_exact) == (known, not known, measure, threshold)
     assert [one.kept for one in quiz.passages] == ([] if known else [True, True])
@@ -106,14 +102,10 @@ def test_judged_again_with_passages(kbm):
     assert model.seen[-1][2] == "Ann lives in Oslo.\n\nBergen rains."
 
 
-def test_where_it_cannot_be_judged_passages_are_read_and_a_note_says_so(kbm):
+def test_where_kbm_cannot_judge_passages_are_read_and_what_it_refuses(kbm):
     record, _, _ = kbm(model=Boundary(BoundaryError("no verdict")))
-    assert record.answer == "From passages"
     told = [(one.stage, one.cause, one.action) for one in record.degradations]
-    assert told == [("boundary", "BoundaryError", "taken for unknown")]
-
-
-def test_what_kbm_refuses(kbm):
+    assert (record.answer, told) == ("From passages", [("boundary", "BoundaryError", "taken for unknown")])
     with pytest.raises(ConfigurationError, match="a light boundary model reads none"):
         kbm(model=make_model(), rejudge=True)
     # A saved program opens no file that a stranger names.
@@ -271,13 +263,10 @@ def test_each_passage_has_an_answer_and_the_best_critique_wins(critical):
     assert critical(Critic(usefulness={"Ann": 1, "Bo": 4}), "it says Ann", "it says Bo")[2] == ["0.5", "1.25"]
 
 
-def test_weights_change_the_order(critical):
+def test_weights_change_the_order_and_of_equal_answers_the_first_passage_is_kept(critical):
     model = Critic(relevant={"Ann": False}, support={"Ann": "fully"})
     assert critical(model, "it says Bo", "it says Ann")[0].answer == "Bo"
     assert critical(model, "it says Bo", "it says Ann", relevance_weight=0.5)[0].answer == "Ann"
-
-
-def test_of_equal_answers_the_first_passage_is_kept_and_usefulness_is_asked_once(critical):
     record, engine, _ = critical(Critic(), "it says Ann", "here it says Ann")
     assert [verdict.kept for verdict in record.quizzes[0].passages] == [True, False]
     assert engine.count["RateUsefulness"] == 1

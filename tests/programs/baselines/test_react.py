@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dspy
+import pytest
 from dspy.lm15 import ContextLengthError
 
 from keqa.programs.baselines import ReAct
@@ -37,17 +38,16 @@ TWO_SEARCHES = [
 ]
 
 
-def solved(scripted, retriever, actions, **settings):
-    lm, engine = scripted(agent(actions))
-    searched = retriever(
-        "Ann wrote It.", "Ann was born in Oslo.", found={"Who wrote It?": [0], "Where was Ann born?": [1]}
-    )
-    program = ReAct(searched, **settings)
-    program.set_lm(lm)
-    return program(QUESTION), engine, searched
+@pytest.fixture
+def solved(asked):
+    def solve(actions, **settings):
+        texts, found = ("Ann wrote It.", "Ann was born in Oslo."), {"Who wrote It?": [0], "Where was Ann born?": [1]}
+        return asked(ReAct, agent(actions), *texts, found=found, question=(QUESTION,), **settings)
+
+    return solve
 
 
-def test_prompts_are_those_of_dspy(scripted, retriever):
+def test_prompts_are_those_of_dspy(solved, scripted, retriever):
     def search(query: str) -> str:
         return {"Who wrote It?": '["Ann wrote It."]', "Where was Ann born?": '["Ann was born in Oslo."]'}[query]
 
@@ -59,7 +59,7 @@ def test_prompts_are_those_of_dspy(scripted, retriever):
         choices: list[str] = dspy.InputField(default=[])
         answer: str = dspy.OutputField()
 
-    _, ours, _ = solved(scripted, retriever, TWO_SEARCHES, demonstrations=False)
+    _, ours, _ = solved(TWO_SEARCHES, demonstrations=False)
     lm, theirs = scripted(agent(TWO_SEARCHES))
     react = dspy.ReAct(_Research, tools=[search])
     # Its prompts differ in the words for the tool and the fields; the engine has to know which is which.
@@ -98,20 +98,18 @@ def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retr
     assert (record.answer_source, record.touched) == ("passages", True)
 
 
-def test_stops_at_the_step_limit(scripted, retriever):
-    prediction, engine, _ = solved(scripted, retriever, [action("t", "Who wrote It?")] * 9, max_steps=2)
+def test_stops_at_the_step_limit(solved):
+    record, engine, _ = solved([action("t", "Who wrote It?")] * 9, max_steps=2)
     assert engine.count["ChooseAction"] == 2
-    assert [note.cause for note in prediction.record.degradations] == ["StepLimit"]
-    assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "failed"]
+    assert [note.cause for note in record.degradations] == ["StepLimit"]
+    assert [quiz.source for quiz in record.quizzes] == ["passages", "failed"]
 
 
-def test_oldest_turns_are_left_out_where_the_window_is_exceeded(scripted, retriever):
-    actions = [*TWO_SEARCHES[:2], ContextLengthError("too long"), TWO_SEARCHES[2]]
-    prediction, engine, _ = solved(scripted, retriever, actions)
-    assert prediction.answer == "Oslo"
+def test_oldest_turns_are_left_out_where_the_window_is_exceeded(solved):
+    record, engine, _ = solved([*TWO_SEARCHES[:2], ContextLengthError("too long"), TWO_SEARCHES[2]])
     seen = engine.asked("AnswerFromTrajectory")[0]
     # Turns keep their numbers. (What stands between two markers includes the first of the trajectory's own.)
-    assert seen["trajectory"] == "[[ ## thought_1 ## ]]\nAnn wrote It."
+    assert (record.answer, seen["trajectory"]) == ("Oslo", "[[ ## thought_1 ## ]]\nAnn wrote It.")
     assert seen["tool_name_2"] == "finish"
-    assert [note.action for note in prediction.record.degradations] == ["left out the oldest turn"]
-    assert len(prediction.record.passages) == 2
+    assert [note.action for note in record.degradations] == ["left out the oldest turn"]
+    assert len(record.passages) == 2

@@ -54,18 +54,14 @@ def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any):
     asked, engine = model({("Who", MASTERY): said(0.9, 0.7)})
     assert asked.judge("Who governs Marton?", Draws(choices=("Bo", "Al")), "He sails.") == close(0.9, 0.7)
     [request] = engine.requests
-    assert [(message.role, message.text) for message in request.messages] == [
-        (
-            "user",
-            "Please assess your mastery and certainty regarding the question based on the information below.\n"
-            "Reference: He sails.\n"
-            "Question: Who governs Marton?\nA. Bo\nB. Al\n"
-            "Please respond: Do you fully master this question? (mastery: True/False); Are you confident in your "
-            "ability to answer this question? (certainty: True/False)\n"
-            "Answer: ",
-        ),
-        ("assistant", '{"mastery": "'),
-    ]
+    prompt = (
+        "Please assess your mastery and certainty regarding the question based on the information below.\n"
+        "Reference: He sails.\nQuestion: Who governs Marton?\nA. Bo\nB. Al\n"
+        "Please respond: Do you fully master this question? (mastery: True/False); Are you confident in your "
+        "ability to answer this question? (certainty: True/False)\nAnswer: "
+    )
+    told = [(message.role, message.text) for message in request.messages]
+    assert told == [("user", prompt), ("assistant", '{"mastery": "')]
     config = request.config
     assert (config.max_tokens, config.temperature, config.logprobs) == (48, 0.0, 1000)
 
@@ -121,17 +117,10 @@ def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weight
     assert (len(engine.requests), len(beside_it.requests)) == (1, 1)
 
 
-def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
-    weights: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(weights, monkeypatch):
     engine, lm = assessing({("Who", MASTERY): said(0.9, 0.7)}, str(weights))
-    opened: list[Any] = []
-
-    def build_lm(model: str, **settings: Any) -> dspy.LM:
-        opened.append((model, settings))
-        return lm
-
-    monkeypatch.setattr("keqa.lms.build_lm", build_lm)
+    opened = []
+    monkeypatch.setattr("keqa.lms.build_lm", lambda model, **settings: opened.append((model, settings)) or lm)
     asked = FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights))
     for _ in range(2):
         assert asked.judge("Who?", Draws()) == close(0.9, 0.7)

@@ -111,8 +111,7 @@ def test_a_probability_is_the_calibrated_score_of_signals_and_words(a, b, odds):
 @pytest.mark.parametrize(("offset", "least"), [(-1e6, 0.0), (-701, 0.0), (-700, 0.0), (-699, 1e-304), (1e6, 1.0)])
 def test_a_score_may_be_of_any_size(offset, least):
     found = Regression(bias=0.0, signals={}, words=[], slope=1.0, offset=offset).probability({}, np.array([]))
-    assert found == pytest.approx(least, abs=0 if least == 0 else 1e-303)
-    assert (found == 0) == (least == 0)
+    assert (found, found == 0) == (pytest.approx(least, abs=0 if least == 0 else 1e-303), least == 0)
 
 
 @pytest.mark.parametrize("reads", ["draft", "draws"])

@@ -106,11 +106,9 @@ async def test_an_awaited_call_is_answered_by_a_blocking_one(roles, cache, numbe
     assert numbered.count == 1
 
 
-def test_a_model_in_this_process_is_cached_too(scripted, cache):
+def test_a_model_in_this_process_is_cached_too(programmed, cache):
     numbers = itertools.count()
-    lm, engine = scripted(lambda name, inputs, config: {"answer": f"a{next(numbers)}"}, cache=True)
-    program = ClosedBook()
-    program.set_lm(lm)
+    program, engine = programmed(ClosedBook(), lambda name, inputs, config: {"answer": f"a{next(numbers)}"}, cache=True)
     with cache.installed():
         records = [program("Who?").record for _ in range(2)]
     assert len(engine.calls) == 1

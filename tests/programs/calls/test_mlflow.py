@@ -59,10 +59,10 @@ def traces(mlflow, request) -> Iterator[Any]:
 
 
 @pytest.fixture
-def program(scripted, retriever):
-    lm, engine = scripted(reply)
-    program = KEQA(retriever("Bergen is a city in Norway.", "Rome is a city in Italy."), top_k=2)
-    program.set_lm(lm)
+def program(programmed, retriever):
+    program, engine = programmed(
+        KEQA(retriever("Bergen is a city in Norway.", "Rome is a city in Italy."), top_k=2), reply
+    )
     return program, engine
 
 

@@ -76,7 +76,7 @@ def test_what_says_nothing_to_the_lenient_says_nothing_to_the_strict(text):
         *((ReAct, reply) for reply in ("[]", "The answer is:")),
     ],
 )
-def test_an_answer_that_says_nothing_is_asked_again(scripted, retriever, method, reply):
+def test_an_answer_that_says_nothing_is_asked_again(programmed, retriever, method, reply):
     replies = iter([reply, reply, "Oslo"])
 
     def model(name, inputs, config):
@@ -86,15 +86,15 @@ def test_an_answer_that_says_nothing_is_asked_again(scripted, retriever, method,
             return {"answer": "unknown", "helpful": True}
         return {"reasoning": "So it is.", "answer": next(replies)}
 
-    lm, _ = scripted(model)
-    program = method(retriever("Oslo lies in Norway."), **({"decompose": False} if method is KEQA else {}))
-    program.set_lm(lm)
+    program, _ = programmed(
+        method(retriever("Oslo lies in Norway."), **({"decompose": False} if method is KEQA else {})), model
+    )
     record = program("Where?").record
     assert record.answer == "Oslo"
     assert [one.cause for one in record.degradations if one.action == "asked again"] == ["EmptyAnswerError"] * 2
 
 
-def test_a_summary_may_not_point_at_a_quiz(scripted, retriever):
+def test_a_summary_may_not_point_at_a_quiz(programmed, retriever):
     replies = iter(["[1]", "Oslo"])
 
     def model(name, inputs, config):
@@ -104,42 +104,37 @@ def test_a_summary_may_not_point_at_a_quiz(scripted, retriever):
             name, {"same": True}
         )
 
-    lm, engine = scripted(model)
-    program = KEQA(retriever("Oslo lies in Norway."))
-    program.set_lm(lm)
+    program, engine = programmed(KEQA(retriever("Oslo lies in Norway.")), model)
     assert program("Where?").answer == "Oslo"
     assert engine.count["Summarize"] == 2
 
 
-def test_a_draw_that_only_announces_an_answer_has_no_vote(scripted, retriever):
+def test_a_draw_that_only_announces_an_answer_has_no_vote(programmed, retriever):
     replies = iter(["The answer is:", "Oslo", "Oslo", "Oslo", "Oslo"])
 
     def model(name, inputs, config):
         return {"answer": next(replies, "Oslo")} if name == "AnswerQuiz" else {"same": True}
 
-    lm, _ = scripted(model)
-    program = KEQA(retriever("Oslo lies in Norway."), decompose=False, threshold="4/5")
-    program.set_lm(lm)
+    program, _ = programmed(KEQA(retriever("Oslo lies in Norway."), decompose=False, threshold="4/5"), model)
     (quiz,) = program("Where?").record.quizzes
     assert [sample.abstained for sample in quiz.samples].count(True) == 1
 
 
 @pytest.mark.parametrize(("choices", "answer"), [(["[]", "{}", "()"], "[]"), (["[0]", "[1]"], "[1]")])
 @pytest.mark.parametrize("method", [ClosedBook, AlwaysRetrieve])
-def test_an_option_is_an_answer_whatever_it_looks_like(scripted, retriever, method, choices, answer):
-    lm, engine = scripted(lambda name, inputs, config: {"answer": answer})
-    program = method() if method is ClosedBook else method(retriever("Lists."))
-    program.set_lm(lm)
+def test_an_option_is_an_answer_whatever_it_looks_like(programmed, retriever, method, choices, answer):
+    program, engine = programmed(
+        method() if method is ClosedBook else method(retriever("Lists.")),
+        lambda name, inputs, config: {"answer": answer},
+    )
     record = program("What does print([]) print?", answer_type="choice", choices=choices).record
     assert record.answer == answer
     assert sum(engine.count.values()) == 1
 
 
 @pytest.mark.parametrize("answer", ["[]", "[1]"])
-def test_brackets_that_come_every_time_are_the_answer(scripted, retriever, answer):
-    lm, engine = scripted(lambda name, inputs, config: {"answer": answer})
-    program = AlwaysRetrieve(retriever("Lists."))
-    program.set_lm(lm)
+def test_brackets_that_come_every_time_are_the_answer(programmed, retriever, answer):
+    program, engine = programmed(AlwaysRetrieve(retriever("Lists.")), lambda name, inputs, config: {"answer": answer})
     assert program("What does print([0, 1][1:]) print?").answer == answer
     assert sum(engine.count.values()) == 5
 

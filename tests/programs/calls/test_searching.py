@@ -36,10 +36,8 @@ class Spans(BaseCallback):
 
 
 @pytest.fixture
-def program(scripted, retriever):
-    lm, _ = scripted(reply)
-    program = AlwaysRetrieve(retriever("Ann lives in Bergen."), top_k=3)
-    program.set_lm(lm)
+def program(programmed, retriever):
+    program, _ = programmed(AlwaysRetrieve(retriever("Ann lives in Bergen."), top_k=3), reply)
     return program
 
 
@@ -69,7 +67,7 @@ def test_a_search_that_failed_shows_as_such(program):
 
 
 @pytest.mark.parametrize("fault", [TypeError, AttributeError])
-def test_faults_surface_even_where_a_client_of_a_server_met_them(scripted, fault):
+def test_faults_surface_even_where_a_client_of_a_server_met_them(programmed, fault):
     import httpx
 
     def search(query: str) -> list[str]:
@@ -79,20 +77,16 @@ def test_faults_surface_even_where_a_client_of_a_server_met_them(scripted, fault
         httpx.get(3)  # type: ignore[arg-type]
         return []
 
-    lm, _ = scripted(reply)
-    program = AlwaysRetrieve(search)
-    program.set_lm(lm)
+    program, _ = programmed(AlwaysRetrieve(search), reply)
     with pytest.raises(fault):
         program(question="Where?")
 
 
 @pytest.mark.usefixtures("memory_cache")
 @pytest.mark.parametrize(("reply", "kept"), [("garbage", 0), ({"answer": ""}, 0), ({"answer": "Ann"}, 1)])
-def test_only_a_reply_that_can_be_used_is_kept(scripted, reply, kept):
+def test_only_a_reply_that_can_be_used_is_kept(programmed, reply, kept):
     replies = [reply]
-    lm, engine = scripted(lambda name, inputs, config: replies[0], cache=True)
-    program = ClosedBook()
-    program.set_lm(lm)
+    program, engine = programmed(ClosedBook(), lambda name, inputs, config: replies[0], cache=True)
     for _ in range(2):
         try:
             program("Who?")

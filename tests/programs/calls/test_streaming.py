@@ -42,10 +42,8 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def program(scripted, retriever) -> KEQA:
-    lm, _ = scripted(reply)
-    made = KEQA(retriever("good", "bad"), tries=3)
-    made.set_lm(lm)
+def program(programmed, retriever) -> KEQA:
+    made, _ = programmed(KEQA(retriever("good", "bad"), tries=3), reply)
     return made
 
 
@@ -115,7 +113,7 @@ def test_what_cannot_be_asked_is_refused_before_an_event_is_wanted(mode, given, 
         getattr(program, mode)(**{"question": "Who?", **given})
 
 
-def test_an_event_is_there_before_the_answer(scripted, retriever):
+def test_an_event_is_there_before_the_answer(programmed, retriever):
     release = threading.Event()
 
     def waiting(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -123,9 +121,7 @@ def test_an_event_is_there_before_the_answer(scripted, retriever):
             assert release.wait(60)
         return reply(name, inputs, config)
 
-    lm, engine = scripted(waiting)
-    program = KEQA(retriever("good"), tries=3)
-    program.set_lm(lm)
+    program, engine = programmed(KEQA(retriever("good"), tries=3), waiting)
     events = program.stream(QUESTION)
     assert engine.calls == []
     assert next(events) == EXPECTED[0]
@@ -133,7 +129,7 @@ def test_an_event_is_there_before_the_answer(scripted, retriever):
     assert isinstance(list(events)[-1], Answered)
 
 
-def test_who_leaves_early_ends_the_question(scripted, retriever):
+def test_who_leaves_early_ends_the_question(programmed, retriever):
     release, ended = threading.Event(), threading.Event()
 
     def waiting(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -142,9 +138,7 @@ def test_who_leaves_early_ends_the_question(scripted, retriever):
             ended.set()
         return reply(name, inputs, config)
 
-    lm, engine = scripted(waiting)
-    program = KEQA(retriever("good"), tries=1, threshold="1")
-    program.set_lm(lm)
+    program, engine = programmed(KEQA(retriever("good"), tries=1, threshold="1"), waiting)
     events = program.stream(QUESTION)
     assert next(events) == EXPECTED[0]
     events.close()
@@ -173,13 +167,11 @@ async def test_who_leaves_an_event_loops_stream_cancels_the_question():
     await asyncio.wait_for(ended.wait(), 20)
 
 
-def test_a_question_without_an_answer(scripted):
+def test_a_question_without_an_answer(programmed):
     def broken(name: str, inputs: dict[str, str], config: Any) -> Any:
         raise dspy.lm15.ServerError("down")
 
-    lm, _ = scripted(broken)
-    program = KEQA(None, decompose=False)
-    program.set_lm(lm)
+    program, _ = programmed(KEQA(None, decompose=False), broken)
     with pytest.raises(InputError, match="the question is empty"):
         program.stream("")
     with pytest.raises(InputError, match="the question is empty"):
@@ -189,10 +181,8 @@ def test_a_question_without_an_answer(scripted):
     assert caught.value.record is not None
 
 
-def test_a_method_without_quizzes_reports_its_searches(scripted, retriever):
-    lm, _ = scripted(reply)
-    program = AlwaysRetrieve(retriever("good"))
-    program.set_lm(lm)
+def test_a_method_without_quizzes_reports_its_searches(programmed, retriever):
+    program, _ = programmed(AlwaysRetrieve(retriever("good")), reply)
     searching, answered = program.stream(QUESTION)
     assert isinstance(searching, Searching)
     assert str(searching) == f"Searching: {QUESTION}"

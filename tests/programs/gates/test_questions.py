@@ -20,30 +20,21 @@ QUIZ = "Capital of Norway?"
 
 
 @pytest.mark.parametrize(
-    ("text", "confidence"),
+    ("confidence", "texts"),
     [
-        ("85", 0.85),
-        ("85%", 0.85),
-        ("85 %", 0.85),
-        ("85 / 100", 0.85),
-        ("8/10", 0.8),
-        ("0.85", 0.85),
-        (".85", 0.85),
-        ("1.0", 1.0),
-        ("1", 0.01),
-        ("0.5%", 0.005),
-        ("99.5", 0.995),
-        ("100", 1.0),
-        ("0", 0.0),
-        ("I am 70 percent sure, of 2 things", 0.7),
-        ("150", None),
-        ("-5", None),
-        ("sure", None),
-        ("", None),
+        (0.85, ("85", "85%", "85 %", "85 / 100", "0.85", ".85")),
+        (0.8, ("8/10",)),
+        (1.0, ("1.0", "100")),
+        (0.01, ("1",)),
+        (0.005, ("0.5%",)),
+        (0.995, ("99.5",)),
+        (0.0, ("0",)),
+        (0.7, ("I am 70 percent sure, of 2 things",)),
     ],
 )
-def test_reading(text, confidence):
-    assert read_confidence(text) == (confidence if confidence is None else pytest.approx(confidence))
+def test_reading(confidence, texts):
+    assert list(map(read_confidence, texts)) == pytest.approx([confidence] * len(texts))
+    assert list(map(read_confidence, ("150", "-5", "sure", ""))) == [None] * 4
 
 
 @given(st.integers(0, 100))
@@ -59,30 +50,16 @@ def test_whatever_is_written_is_a_confidence_or_none(text):
 
 @pytest.fixture
 def saying(scripted, retriever):
-    """Makes a program by a gate whose LM says this of itself, and its engine."""
-
-    def make(gate=None, retrieve=False, confidence="90", drawn=("Oslo",) * 5):
-        answers = iter(drawn)
-
-        def reply(name, inputs, config):
-            return {
-                "DecideRetrieval": retrieve if isinstance(retrieve, str) else {"retrieve": retrieve},
-                "StateConfidence": confidence if confidence == "garbage" else {"confidence": confidence},
-                "JudgeConsistency": {"same": False},
-                "JudgeUtility": {"helpful": True},
-                "AnswerWithKnowledge": {"answer": "Bergen"},
-            }.get(name) or {"answer": next(answers)}
-
-        lm, engine = scripted(reply)
-        program = KEQA(retriever("Bergen."), decompose=False, gate=gate or NeverRetrieveGate(), workers=1)
-        program.set_lm(lm)
-        return program, engine
-
-    return make
+    """A program by a gate whose LM says that it needs no passages and is sure, and its engine."""
+    said = {"DecideRetrieval": {"retrieve": False}, "StateConfidence": {"confidence": "90"}}
+    lm, engine = scripted(lambda name, inputs, config: said.get(name, {"answer": "Oslo"}))
+    program = KEQA(retriever("Bergen."), decompose=False, gate=PromptGate(), workers=1)
+    program.set_lm(lm)
+    return program, engine
 
 
 def test_the_lm_is_asked_about_the_quiz_and_its_answer(saying):
-    program, engine = saying()
+    program, engine = saying
     lm = program.get_lm()
     decision, confidence = RetrievalDecision(), StatedConfidence()
     decision.set_lm(lm)
@@ -97,28 +74,20 @@ def test_the_lm_is_asked_about_the_quiz_and_its_answer(saying):
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "reply", "failed", "told"),
+    ("kind", "reply", "failed", "cause"),
     [
-        (RetrievalDecision, (), {"retrieve": "perhaps"}, True, ("decide_retrieval", "AdapterParseError", "retrieved")),
-        (RetrievalDecision, (), "garbage", True, ("decide_retrieval", "AdapterParseError", "retrieved")),
-        (
-            StatedConfidence,
-            ("Oslo",),
-            {"confidence": "quite sure"},
-            0.0,
-            ("state_confidence", "UnreadableConfidenceError", "taken for no confidence"),
-        ),
-        (
-            StatedConfidence,
-            ("Oslo",),
-            "garbage",
-            0.0,
-            ("state_confidence", "AdapterParseError", "taken for no confidence"),
-        ),
+        (RetrievalDecision, {"retrieve": "perhaps"}, True, "AdapterParseError"),
+        (RetrievalDecision, "garbage", True, "AdapterParseError"),
+        (StatedConfidence, {"confidence": "quite sure"}, 0.0, "UnreadableConfidenceError"),
+        (StatedConfidence, "garbage", 0.0, "AdapterParseError"),
     ],
 )
-def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, asked, reply, failed, told):
-    stage = kind()
+def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, reply, failed, cause):
+    stage, decides = kind(), kind is RetrievalDecision
+    asked = () if decides else ("Oslo",)
+    told = (
+        ("decide_retrieval", cause, "retrieved") if decides else ("state_confidence", cause, "taken for no confidence")
+    )
     stage.set_lm(scripted(lambda name, inputs, config: reply)[0])
     session = Session(stage.bound, blocking=True)
     assert asyncio.run(session.run(stage.run(QUIZ, *asked, number=2))) == failed
@@ -128,7 +97,7 @@ def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripte
 
 
 def test_it_is_asked_once_for_each_gate_on_shared_draws_as_it_was_taught(saying):
-    program, engine = saying(PromptGate())
+    program, engine = saying
     program.examination.decision.decide.demos = [{"question": "Capital of Gondor?", "retrieve": True}]
     draws = SharedDraws()
     told = [draws.sharing(program, gate)(QUIZ).record.quizzes[0] for gate in (None, NeverRetrieveGate())]

@@ -18,36 +18,10 @@ from keqa.programs.baselines.deciding import KBM, SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import name_of
-from keqa.programs.saving.values import settings_of
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("tries", "3", "KEQA: tries must be a whole number from 1 to 1,000, not '3'"),
-        ("top_k", 0, "KEQA: top_k must be a whole number"),
-        ("threshold", 2, "KEQA: threshold must be a number above 0"),
-        ("select", "aside", "KEQA: select must be True, False, 'beside' or 'instead', not 'aside'"),
-        ("demonstrations", "no", "KEQA: demonstrations must be True or False, not 'no'"),
-        ("retriever", 3, "KEQA: retriever must be an index"),
-        ("lms", "openai/m", "keqa.build_roles"),
-        ("gate", "votes", "KEQA: gate must be a gate"),
-    ],
-)
-def test_what_the_constructor_refuses_is_refused(name, value, message):
-    program = KEQA(None)
-    before = settings_of(program)
-    with pytest.raises(ConfigurationError, match=message):
-        setattr(program, name, value)
-    assert settings_of(program) == before
-    with pytest.raises(AttributeError, match="given to the constructor"):
-        program.workers = 3
-
-
-def test_it_decides_how_questions_are_asked(scripted, retriever):
-    lm, engine = scripted(World())
-    program = KEQA(None)
-    program.set_lm(lm)
+def test_it_decides_how_questions_are_asked(programmed, retriever):
+    program, engine = programmed(KEQA(None), World())
     program.tries, program.threshold, program.top_k = 2, 1, 1
     program.retriever = retriever("Pete Docter was born in 1968.", "Up is a film.", "Cars is a film.")
     record = program(question=QUESTION).record
@@ -56,10 +30,11 @@ def test_it_decides_how_questions_are_asked(scripted, retriever):
     assert max(len(quiz.passages) for quiz in record.quizzes) == 1
 
 
-def test_a_gate_brings_what_it_asks_and_takes_it_away(scripted, retriever):
-    lm, engine = scripted(World(DecideRetrieval={"retrieve": False}, StateConfidence={"confidence": "90"}))
-    program = KEQA(retriever("Pete Docter was born in 1968."))
-    program.set_lm(lm)
+def test_a_gate_brings_what_it_asks_and_takes_it_away(programmed, retriever):
+    program, engine = programmed(
+        KEQA(retriever("Pete Docter was born in 1968.")),
+        World(DecideRetrieval={"retrieve": False}, StateConfidence={"confidence": "90"}),
+    )
     plain = {name for name, _ in program.named_predictors()}
     program.gate = PromptGate()
     program(question=QUESTION)
@@ -119,14 +94,18 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
         program.workers = 3
     with pytest.raises(ConfigurationError, match=r"keqa\.build_roles"):
         program.lms = "openai/m"
+    with pytest.raises(ConfigurationError, match="AlwaysRetrieve: retriever must be an index"):
+        program.retriever = 3
     with pytest.raises(ConfigurationError, match="takes no retriever"):
         ClosedBook().retriever = other
+    assert program.retriever is other
 
 
-def test_a_setting_of_another_method_sets_up_its_prompts_anew(scripted, retriever):
-    lm, engine = scripted(World(ReasonWithKnowledge={"reasoning": "It says so.", "answer": "1968"}))
-    program = AlwaysRetrieve(retriever("Pete Docter was born in 1968."))
-    program.set_lm(lm)
+def test_a_setting_of_another_method_sets_up_its_prompts_anew(programmed, retriever):
+    program, engine = programmed(
+        AlwaysRetrieve(retriever("Pete Docter was born in 1968.")),
+        World(ReasonWithKnowledge={"reasoning": "It says so.", "answer": "1968"}),
+    )
     program.reason = True
     assert program("When?").record.explanation == "It says so."
     assert engine.count == {"ReasonWithKnowledge": 1}
@@ -196,9 +175,8 @@ def test_what_the_user_put_in_place_stays():
 class Twice(AlwaysRetrieve):
     """A method of a user's, whose prompts are DSPy's own."""
 
-    class Settings(AlwaysRetrieve.Settings):
-        words: list[str] = Field(default_factory=list)
-        twice: bool = False
+    words: list[str] = Field(default_factory=list)
+    twice: bool = False
 
     def __init__(self, retriever, **settings):
         super().__init__(retriever, **settings)

@@ -53,17 +53,15 @@ def test_cost_is_counted_by_role(ask):
     assert cost.retrievals == 1
 
 
-def test_async_gives_the_same_story(ask, scripted, retriever):
-    lm, _ = scripted(World())
-    program = KEQA(retriever("Pete Docter was born in 1968.", "Up is a film.", "Cars is a film."))
-    program.set_lm(lm)
+def test_async_gives_the_same_story(ask, programmed, retriever):
+    program, _ = programmed(
+        KEQA(retriever("Pete Docter was born in 1968.", "Up is a film.", "Cars is a film.")), World()
+    )
     inside = asyncio.run(program.acall(question=QUESTION)).record
     outside = ask()[0].record
     assert inside.model_copy(update={"cost": outside.cost}) == outside
     assert inside.cost.calls == outside.cost.calls
 
-
-def test_it_can_be_called_where_a_loop_runs(ask):
     async def notebook() -> str:
         return ask()[0].answer
 
@@ -77,7 +75,7 @@ def test_four_quizzes_finish_with_one_worker_and_never_exceed_it(ask):
     assert engine.peak == 1
 
 
-def test_independent_quizzes_run_side_by_side(scripted, retriever):
+def test_independent_quizzes_run_side_by_side(programmed, retriever):
     meeting = threading.Barrier(8, timeout=20)  # four draws of each of the two quizzes, or nobody passes
 
     def answer(inputs, config):
@@ -85,9 +83,9 @@ def test_independent_quizzes_run_side_by_side(scripted, retriever):
         return {"answer": inputs["quiz"]}
 
     quizzes = '["Who directed Up?", "Who directed Cars?"]'
-    lm, _ = scripted(World(DecomposeQuestion={"quizzes": quizzes}, AnswerQuiz=answer))
-    program = KEQA(retriever(), workers=8)
-    program.set_lm(lm)
+    program, _ = programmed(
+        KEQA(retriever(), workers=8), World(DecomposeQuestion={"quizzes": quizzes}, AnswerQuiz=answer)
+    )
     assert program(question=QUESTION).record.degradations == []
 
 

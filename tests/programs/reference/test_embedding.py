@@ -1,6 +1,6 @@
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -44,15 +44,12 @@ def test_a_row_does_not_depend_on_its_batch(left, right):
     assert np.array_equal(EMBEDDER.embed([left, right])[1], EMBEDDER.embed([right])[0])
 
 
-def test_similar_texts_are_closer():
+def test_similar_texts_are_closer_and_function_words_or_odd_characters_no_trouble():
     asked = "Who is the mayor of Carmouth?"
     assert similarity(asked, "Who is the mayor of Brenfield?") > similarity(asked, "When was Carmouth founded?") > 0
     assert similarity(asked, "WHO IS THE MAYOR OF CARMOUTH") == pytest.approx(1, abs=1e-6)
     assert similarity("the harbours of Carmouth", "a harbour in Carmouth") > 0.4
     assert similarity("卡茅斯的市长是谁", "卡茅斯的市长叫什么") > similarity("卡茅斯的市长是谁", "天气很好")
-
-
-def test_a_text_of_function_words_has_an_embedding_too():
     assert similarity("to be or not to be", "to be or not to be") == pytest.approx(1, abs=1e-6)
     assert not EMBEDDER.embed(["", "?!"]).any()
     assert np.isfinite(EMBEDDER.embed(["\ud800 x"])).all()
@@ -92,11 +89,8 @@ def test_remembering_holds_in_many_threads():
             if [int(row[0]) for row in remembering.embed(texts)] != [len(text) for text in texts]:
                 wrong.append(texts)
 
-    threads = [threading.Thread(target=work, args=(start,)) for start in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
     assert wrong == []
 
 

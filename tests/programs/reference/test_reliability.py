@@ -52,12 +52,6 @@ def test_a_source_that_helps_less_often_than_the_others_is_unreliable():
     assert found.of("New. Source: Gazette.") is found.of("New.") is None
 
 
-def test_few_labels_prove_nothing():
-    few = [*entries("Herald", 0, 4), *entries("Atlas", 3, 10)]
-    assert Reliability(few).of("Source: Herald.").unreliable is False
-    assert Reliability(entries("Herald", 0, 40)).of("Source: Herald.").unreliable is False
-
-
 def test_labels_of_the_question_in_work_do_not_count():
     found = Reliability(LABELS)
     assert found.of("Source: Herald.", ["q0", "q40", "other"]) == SourceRecord("Herald", 2, 39, unreliable=True)
@@ -84,14 +78,16 @@ def test_old_passages_that_help_less_often_than_new_ones_are_unreliable():
     found = Reliability(AGES)
     assert found.of_date("1999") == SourceRecord("passages dated before 2021-06-30", 2, 40, unreliable=True, of="")
     assert str(found.of_date("2015-03-01")) == "passages dated before 2021-06-30: 2 of 40 helped"
-    assert found.of_date("2024-01-01") == SourceRecord(
-        "passages dated 2021-06-30 or later", 30, 41, unreliable=False, of=""
-    )
+    later = SourceRecord("passages dated 2021-06-30 or later", 30, 41, unreliable=False, of="")
+    assert found.of_date("2024-01-01") == later
     assert [str(one) for one in found.unreliable()] == ["passages dated before 2021-06-30: 2 of 40 helped"]
     assert found.of_date("") is found.of_date("last week") is None
 
 
-def test_dates_say_nothing_where_they_are_alike_or_few():
+def test_few_labels_prove_nothing_nor_do_dates_that_are_alike():
+    few = [*entries("Herald", 0, 4), *entries("Atlas", 3, 10)]
+    assert Reliability(few).of("Source: Herald.").unreliable is False
+    assert Reliability(entries("Herald", 0, 40)).of("Source: Herald.").unreliable is False
     assert Reliability([]).of_date("2020") is Reliability(LABELS).of_date("2020") is None
     assert Reliability(dated("2020", 0, 50)).of_date("2020").unreliable is False
     assert Reliability([*dated("2015", 0, 3), *dated("2020", 3, 4)]).of_date("2015").unreliable is False

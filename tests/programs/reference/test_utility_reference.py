@@ -31,7 +31,7 @@ class Angle:
 
     name = "angle"
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.batches: list[list[str]] = []
         self.error: Exception | None = None
 
@@ -43,20 +43,20 @@ class Angle:
         return np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
 
 
-def entry(place: int, helpful: bool, root: str | None = None) -> UtilityEntry:
+def entry(place: int, helpful: bool, root: str | None = None):
     return UtilityEntry(root or f"q{place}", f"{place} quiz", f"{place} passage", helpful)
 
 
-def places(demos: list[dspy.Example]) -> list[int]:
+def places(demos: list[dspy.Example]):
     return [int(demo.quiz.split()[0]) for demo in demos]
 
 
-def lookup(reference: UtilityReference, place: int = 0) -> list[int]:
+def lookup(reference: UtilityReference, place: int = 0):
     return places(reference(f"{place} quiz", f"{place} passage"))
 
 
 @pytest.fixture
-def ten() -> UtilityReference:
+def ten():
     """Places 1 to 10, of which those from 8 on did not help."""
     return UtilityReference(Angle(), k=4).fit([entry(place, place < 8) for place in range(1, 11)])
 
@@ -143,7 +143,7 @@ def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
         there = sum(one[2] is label for one in allowed)
         assert sum(one[2] is label for one in found) >= min(least, k // 2, there)
 
-    def angle(one: tuple[str, str, bool]) -> float:
+    def angle(one: tuple[str, str, bool]):
         gaps = [abs(int(text.split()[0]) - place) / 100 for text in one[:2]]
         return float(np.cos(gaps).sum())
 
@@ -169,21 +169,15 @@ def test_the_passages_of_a_quiz_are_embedded_in_one_batch(ten):
 
 def test_its_state_is_json_and_comes_back(ten):
     state = json.loads(json.dumps(ten.dump_state()))
-    assert {key: state[key] for key in state if key != "entries"} == {
-        "embedder": "angle",
-        "k": 4,
-        "least": 2,
-        "variant": "similar",
-    }
+    settings = {"embedder": "angle", "k": 4, "least": 2, "variant": "similar"}
+    assert state == {**settings, "entries": state["entries"]}
     assert state["entries"][0] == {"root": "q1", "quiz": "1 quiz", "passage": "1 passage", "helpful": True}
     other = UtilityReference(Angle(), k=1, variant="none").load_state(state)
     assert (other.entries, other.settings()) == (ten.entries, ten.settings())
     assert lookup(other) == lookup(ten)
     assert other.signature_of_entries == ten.signature_of_entries
     assert other.fit(other.entries[1:]).signature_of_entries != ten.signature_of_entries
-
-
-def test_a_state_brings_its_embedder():
+    # A state brings its embedder.
     state = UtilityReference("hashing").fit([entry(1, True)]).dump_state()
     assert isinstance(UtilityReference(Angle()).load_state(state).embedder, HashingEmbedder)
 
@@ -203,16 +197,13 @@ def test_a_state_that_is_none_is_refused(ten, change):
         UtilityReference(variant="close")
 
 
-def test_vectors_made_once_serve_again(ten):
+def test_vectors_made_once_serve_again_and_those_of_something_else_are_refused(ten):
     angle = Angle()
-    other = UtilityReference(angle, k=4).fit(ten.entries, ten.vectors())
-    assert angle.batches == [["1 quiz", "1 passage"]]
-    assert np.array_equal(other.vectors(), ten.vectors())
-    assert lookup(other) == lookup(ten)
-
-
-def test_vectors_of_something_else_are_refused(ten):
     vectors = ten.vectors()
+    other = UtilityReference(angle, k=4).fit(ten.entries, vectors)
+    assert angle.batches == [["1 quiz", "1 passage"]]
+    assert np.array_equal(other.vectors(), vectors)
+    assert lookup(other) == lookup(ten)
     for wrong in (vectors[1:], vectors[::-1], vectors[:, :-1]):
         with pytest.raises(ConfigurationError, match="the vectors are not those"):
             UtilityReference(Angle()).fit(ten.entries, wrong)
@@ -233,7 +224,7 @@ def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
     reference = UtilityReference(k=4).fit(ten.entries)
     expected = [reference(f"{place} quiz", f"{place} passage") for place in range(10)]
 
-    def right(step: int) -> bool:
+    def right(step: int):
         if step % 150 == 0:
             reference.fit(ten.entries)
         return bool(reference(f"{step % 10} quiz", f"{step % 10} passage") == expected[step % 10])
@@ -245,7 +236,7 @@ def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
 # In the program.
 
 
-def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+def reply(name: str, inputs: dict[str, str], config: Any):
     return {
         "DecomposeQuestion": {"quizzes": '["0 quiz"]'},
         "JudgeUtility": {"helpful": True},
@@ -262,7 +253,7 @@ def program(scripted, retriever, ten):
     return SimpleNamespace(keqa=built, engine=engine, reference=ten)
 
 
-def judged(engine) -> dict[str, list[int]]:
+def judged(engine):
     """The places demonstrated, by the passage judged."""
     found = {}
     for (name, inputs, _), prompt in zip(engine.calls, engine.prompts, strict=True):
@@ -271,32 +262,30 @@ def judged(engine) -> dict[str, list[int]]:
     return found
 
 
-def test_each_judgement_has_its_own_demonstrations(program):
+def test_each_judgement_has_its_own_demonstrations_or_where_there_are_none_the_predictors(program):
     program.keqa("Who is it?")
     assert judged(program.engine) == {"0 one": [1, 2, 8, 9], "50 two": [6, 7, 9, 10]}
     assert program.reference.embedder.batches[1:] == [["0 quiz", "0 one", "50 two"]]
-
-
-@pytest.mark.parametrize("way", ["blocking", "async", "batch", "notebook"])
-def test_what_is_left_out_reaches_every_thread(program, way):
-    async def inside() -> None:
-        program.keqa("Who is it?") if way == "notebook" else await program.keqa.acall(question="Who is it?")
-
-    with leaving_out("q1", "q10"):
-        if way == "blocking":
-            program.keqa("Who is it?")
-        elif way == "batch":
-            assert [outcome.answer for outcome in program.keqa.answer_many(["Who is it?"] * 3)] == ["Ann"] * 3
-        else:
-            asyncio.run(inside())
-    assert judged(program.engine) == {"0 one": [2, 3, 8, 9], "50 two": [6, 7, 8, 9]}
-
-
-def test_an_empty_reference_leaves_the_predictors_own_demonstrations(program):
     program.reference.fit([])
     program.keqa.picking.judge.demos = [dspy.Example(passage="7 passage", quiz="q", helpful=True)]
     program.keqa("Who is it?")
     assert judged(program.engine) == {"0 one": [7], "50 two": [7]}
+
+
+@pytest.mark.parametrize("way", ["blocking", "async", "batch", "notebook"])
+def test_what_is_left_out_reaches_every_thread(program, way):
+    async def inside():
+        program.keqa("Who is it?")
+
+    ways = {
+        "blocking": lambda: program.keqa("Who is it?"),
+        "batch": lambda: list(program.keqa.answer_many(["Who is it?"] * 3)),
+        "async": lambda: asyncio.run(program.keqa.acall(question="Who is it?")),
+        "notebook": lambda: asyncio.run(inside()),
+    }
+    with leaving_out("q1", "q10"):
+        ways[way]()
+    assert judged(program.engine) == {"0 one": [2, 3, 8, 9], "50 two": [6, 7, 8, 9]}
 
 
 def test_a_failing_embedder_costs_the_passages_and_is_recorded(program):
@@ -315,21 +304,20 @@ def test_a_failing_embedder_costs_the_passages_and_is_recorded(program):
 def test_optimizers_keep_it(program):
     train = [dspy.Example(question=f"Who is it? {i}", answer="Ann").with_inputs("question") for i in range(4)]
 
-    def metric(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
+    def metric(example: dspy.Example, prediction: Any, trace: Any = None):
         return bool(example.answer == prediction.answer)
 
     few = {"metric": metric, "max_bootstrapped_demos": 1, "max_labeled_demos": 0}
-    bootstrapped = dspy.BootstrapFewShot(**few).compile(program.keqa, trainset=train)
-    searched = dspy.BootstrapFewShotWithRandomSearch(**few, num_candidate_programs=1, num_threads=1).compile(
-        program.keqa, trainset=train
-    )
-    for compiled in (bootstrapped, searched):
+    optimizers = [dspy.BootstrapFewShot(**few)]
+    optimizers += [dspy.BootstrapFewShotWithRandomSearch(**few, num_candidate_programs=1, num_threads=1)]
+    made = [optimizer.compile(program.keqa, trainset=train) for optimizer in optimizers]
+    for compiled in made:
         assert compiled.picking.reference.entries == program.reference.entries
         program.engine.calls.clear()
         program.engine.prompts.clear()
         compiled("Who is it?")
         assert judged(program.engine) == {"0 one": [1, 2, 8, 9], "50 two": [6, 7, 9, 10]}
-    assert len(bootstrapped.decomposition.decompose.demos) == 1
+    assert len(made[0].decomposition.decompose.demos) == 1
 
 
 def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ class Embedder(HashingEmbedder):
 
 
 @pytest.fixture
-def program() -> KEQA:
+def program():
     """A program with something found for every part."""
     made = KEQA(
         None, reference=UtilityReference(k=6).fit(ENTRIES), tries=4, threshold="3/4", top_k=3, unanswered="guess"
@@ -59,12 +60,12 @@ def program() -> KEQA:
 
 
 @pytest.fixture
-def saved(program, tmp_path) -> Path:
+def saved(program, tmp_path):
     keqa.save(program, tmp_path / "program", command="keqa compile train.jsonl", tuning=[{"alpha": "3/4", "f1": 0.5}])
     return tmp_path / "program"
 
 
-def change(folder: Path, **parts: Any) -> None:
+def change(folder: Path, **parts: Any):
     """Rewrite parts of program.json."""
     path = folder / "program.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | parts))
@@ -94,22 +95,14 @@ def test_the_folder_tells_its_story(saved):
     assert state["reference"] == {"embedder": "hashing", "k": 6, "least": 2, "variant": "similar"}
     assert state["predictors"]["decomposition.decompose"]["signature"]["instructions"] == "Take the question apart."
     prompt = state["signatures"]["picking.judge"]
-    assert prompt["signature"] == "JudgeUtility"
-    assert prompt["instructions"].startswith("Judge whether the passage helps")
+    assert (prompt["signature"], prompt["instructions"][:32]) == ("JudgeUtility", "Judge whether the passage helps ")
     assert prompt["fields"][-1] == {"name": "helpful", "kind": "output", "type": "bool"}
     lines = (saved / "reference.jsonl").read_text().splitlines()
-    assert len(lines) == 12
-    assert json.loads(lines[0]) == {
-        "root": "q0",
-        "quiz": "To whom is person 0 married?",
-        "passage": "Person 0: married Ann 0.",
-        "helpful": False,
-    }
+    first = {"root": "q0", "quiz": "To whom is person 0 married?", "passage": "Person 0: married Ann 0."}
+    assert (len(lines), json.loads(lines[0])) == (12, {**first, "helpful": False})
     told = about(saved)
-    assert told["command"] == "keqa compile train.jsonl"
-    assert told["tuning"] == [{"alpha": "3/4", "f1": 0.5}]
-    assert told["created"].startswith("20")
-    assert told["method"] == state["method"] == "keqa"
+    assert (told["command"], told["tuning"]) == ("keqa compile train.jsonl", [{"alpha": "3/4", "f1": 0.5}])
+    assert (told["created"][:2], told["method"], state["method"]) == ("20", "keqa", "keqa")
 
 
 def test_text_is_saved_as_it_is_half_a_surrogate_pair_and_an_address_too(program, tmp_path):
@@ -182,7 +175,7 @@ print(json.dumps([prediction.answer, prediction.record.cost.calls, [q.answer for
 """
 
 
-def prompts(server: OpenAIServer) -> list[str]:
+def prompts(server: OpenAIServer):
     """What a server was asked, in an order that does not depend on threads."""
     return sorted(json.dumps(call.body["messages"]) for call in server.calls)
 
@@ -276,7 +269,12 @@ def test_a_damaged_program_is_refused(saved, part, value):
         keqa.load(saved, None)
 
 
-def test_a_reference_that_was_changed_or_lost_is_refused(saved):
+def test_what_a_program_learned_from_and_its_reference_are_checked(saved):
+    assert keqa.load(saved, None).learned == NOTHING
+    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
+        change(saved, learned=learned)
+        with pytest.raises(ConfigurationError, match="what it learned from"):
+            keqa.load(saved, None)
     path = saved / "reference.jsonl"
     path.write_text(path.read_text()[:-20])
     with pytest.raises(ConfigurationError, match=r"reference\.jsonl is not the file that was saved"):
@@ -286,12 +284,15 @@ def test_a_reference_that_was_changed_or_lost_is_refused(saved):
         keqa.load(saved, None)
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path, program):
+def test_what_cannot_be_saved_is_refused(tmp_path, program, monkeypatch):
     with pytest.raises(ConfigurationError, match="with a UtilityReference or with none"):
         keqa.save(KEQA(None, reference=lambda quiz, passage: []), tmp_path / "program")
     program.answering.answer = dspy.Predict("question -> answer")
     with pytest.raises(ConfigurationError, match=r"cannot be saved: the fields of answering\.answer"):
         keqa.save(program, tmp_path / "program")
+    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
+    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
+        save(KEQA(None), tmp_path / "program")
     assert not (tmp_path / "program").exists()
 
 
@@ -346,12 +347,11 @@ def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, tol
     if told is None:
         check_sources(folder, {"data": "1", "lm": "2"})
         return
-    with pytest.raises(InputError) as refused:
-        check_sources(folder, {"data": "1", "lm": "2"})
-    assert str(refused.value) == (
-        f"{folder} holds a program that was {told} would be replaced: name another folder, or say that it shall be, "
-        "with --force or overwrite=True"
+    told = (
+        f"holds a program that was {told} would be replaced: name another folder, or say that it shall be, with --for"
     )
+    with pytest.raises(InputError, match=re.escape(told)):
+        check_sources(folder, {"data": "1", "lm": "2"})
     (folder / "program.json").write_text("{")
     with pytest.raises(InputError, match="holds a program that cannot be read, and would be replaced: name another"):
         check_sources(folder, {})
@@ -369,9 +369,8 @@ def test_finished_work_is_kept_beside_a_program_and_not_in_it(tmp_path, monkeypa
 @pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])
 def test_a_folder_is_a_path(program, folder):
     for use in (lambda: keqa.save(program, folder), lambda: keqa.load(folder, None)):
-        with pytest.raises(InputError) as refused:
+        with pytest.raises(InputError, match=re.escape(f"a program is a folder: give its path, not {folder!r}")):
             use()
-        assert str(refused.value) == f"a program is a folder: give its path, not {folder!r}"
 
 
 @pytest.mark.parametrize(
@@ -379,12 +378,11 @@ def test_a_folder_is_a_path(program, folder):
 )
 def test_a_newer_format_names_the_version_that_reads_it(saved, version, named):
     change(saved, version=2, keqa=version)
-    with pytest.raises(ConfigurationError) as refused:
-        keqa.load(saved, None)
-    assert str(refused.value).endswith(
-        "program.json has format version 2, this version of KEQA reads 1. "
-        f"Use the version that wrote it (keqa {named}), or compile the program again"
+    told = (
+        rf"format version 2, this version of KEQA reads 1\. Use the version that wrote it \(keqa {named}\), or compile"
     )
+    with pytest.raises(ConfigurationError, match=told):
+        keqa.load(saved, None)
 
 
 @pytest.mark.parametrize("step", ["write", "rename", "second rename"])
@@ -393,10 +391,10 @@ def test_a_save_that_fails_leaves_the_older_program(program, saved, monkeypatch,
     renamed = []
     real = Path.rename
 
-    def fail(*args: Any) -> None:
+    def fail(*args: Any):
         raise OSError("disk full")
 
-    def rename(self: Path, target: Path) -> Path:
+    def rename(self: Path, target: Path):
         renamed.append(target)
         if len(renamed) == {"rename": 1, "second rename": 2}[step]:
             raise OSError("disk full")
@@ -419,18 +417,3 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
-
-
-def test_what_a_program_learned_from_is_checked(saved):
-    assert keqa.load(saved, None).learned == NOTHING
-    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
-        change(saved, learned=learned)
-        with pytest.raises(ConfigurationError, match="what it learned from"):
-            keqa.load(saved, None)
-
-
-def test_a_program_too_large_to_be_loaded_is_not_saved(monkeypatch, tmp_path):
-    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
-    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
-        save(KEQA(None), tmp_path / "program")
-    assert not (tmp_path / "program").exists()

@@ -46,31 +46,31 @@ class Fetched(HashingEmbedder):
 
 
 @pytest.fixture
-def program() -> KEQA:
+def program():
     made = KEQA(None, reference=UtilityReference(k=4).fit(ENTRIES), tries=3)
     made.examination.quiz.demos = [dspy.Example(**DEMO | {"answer": "Ann"}, augmented=True)]
     return made
 
 
 @pytest.fixture
-def folder(program, tmp_path) -> Path:
+def folder(program, tmp_path):
     keqa.save(program, tmp_path / "program")
     return tmp_path / "program"
 
 
 @pytest.fixture(autouse=True)
-def opened(monkeypatch) -> list[str]:
+def opened(monkeypatch):
     """The names of models that were opened; none is fetched."""
     names: list[str] = []
     monkeypatch.setattr("keqa.programs.reference.embedding.open_model", lambda name: names.append(name) or Fetched())
     return names
 
 
-def state_of(folder: Path) -> dict[str, Any]:
+def state_of(folder: Path):
     return json.loads((folder / "program.json").read_text())
 
 
-def write(folder: Path, path: tuple[str, ...], value: Any) -> None:
+def write(folder: Path, path: tuple[str, ...], value: Any):
     """Put a value into program.json."""
     state = holder = state_of(folder)
     for key in path[:-1]:
@@ -79,7 +79,7 @@ def write(folder: Path, path: tuple[str, ...], value: Any) -> None:
     (folder / "program.json").write_text(json.dumps(state))
 
 
-def refused(folder: Path, match: str) -> None:
+def refused(folder: Path, match: str):
     """It is refused at once, naming the folder."""
     started = time.monotonic()
     with pytest.raises(ConfigurationError, match=match) as error:
@@ -310,28 +310,31 @@ def test_every_file_is_a_plain_file_of_the_folder(folder, name, kind):
     refused(folder, "the most that is read" if kind == "huge" else "a regular file is expected there")
 
 
-@pytest.mark.parametrize("content", ["[" * 500_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000])
-def test_deep_json_is_refused(folder, content):
-    (folder / "program.json").write_text(content)
-    refused(folder, "nested too deeply|cannot be read")
+JSON = [
+    *(
+        (lambda text, deep=deep: deep, "nested too deeply|cannot be read")
+        for deep in ("[" * 500_000, '{"a":' * 100_000)
+    ),
+    (lambda text: "[" * 100_000 + "]" * 100_000, "nested too deeply|cannot be read"),
+    *(
+        (lambda text, number=number: text.replace('"temperature": 1.0', f'"temperature": {number}'), "cannot be read")
+        for number in ("NaN", "Infinity", "-Infinity", "1e999", "1" * 10_000)
+    ),
+    (lambda text: text.replace('"tries": 3', '"tries": 1, "tries": 2'), "the key 'tries' is there twice"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), JSON)
+def test_json_that_is_deep_is_no_number_or_names_a_key_twice_is_refused(folder, change, told):
+    text = (folder / "program.json").read_text()
+    (folder / "program.json").write_text(change(text))
+    assert change(text) != text
+    refused(folder, told)
     with pytest.raises(KeqaError):
         about(folder)
 
 
-@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 10_000])
-def test_a_number_that_is_none_is_refused(folder, literal):
-    text = json.dumps(state_of(folder)).replace('"temperature": 1.0', f'"temperature": {literal}')
-    (folder / "program.json").write_text(text)
-    refused(folder, "cannot be read")
-
-
-def test_a_key_that_is_there_twice_is_refused(folder):
-    text = (folder / "program.json").read_text()
-    (folder / "program.json").write_text(text.replace('"settings": {', '"settings": {"tries": 1, "tries": 2,', 1))
-    refused(folder, "the key 'tries' is there twice")
-
-
-def with_file(folder: Path, name: str, content: bytes) -> None:
+def with_file(folder: Path, name: str, content: bytes):
     """A file with its digest, as a stranger would write it."""
     (folder / name).write_bytes(content)
     write(folder, ("files", name), hashlib.sha256(content).hexdigest())
@@ -358,12 +361,12 @@ def test_what_entries_are_refused(folder, line):
     refused(folder, r"reference\.jsonl, line 2,")
 
 
-def npy(header: str, rest: bytes = b"") -> bytes:
+def npy(header: str, rest: bytes = b""):
     raw = header.encode()
     return b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + rest
 
 
-def saved_array(rows: Any) -> bytes:
+def saved_array(rows: Any):
     stream = io.BytesIO()
     np.save(stream, rows, allow_pickle=True)
     return stream.getvalue()
@@ -392,14 +395,14 @@ PLAIN = [None, True, 0, -1, 1.5, 10**30, 1e300, "", "x", HUGE, "\ud800", "\x1b]0
 ODD = st.sampled_from([*PLAIN, [], {}, [[]], [None], {"a": 1}]) | st.text(max_size=8)
 
 
-def paths(value: Any, here: tuple = ()) -> list[tuple]:
+def paths(value: Any, here: tuple = ()):
     """Every place in a JSON value."""
     found = [here] if here else []
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return found + [path for key, part in inner for path in paths(part, (*here, key))]
 
 
-def mutate(state: Any, path: tuple, data: Any) -> None:
+def mutate(state: Any, path: tuple, data: Any):
     """Delete, replace or insert at a place."""
     holder: Any = state
     for key in path[:-1]:
@@ -418,7 +421,7 @@ def mutate(state: Any, path: tuple, data: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory) -> Path:
+def shelf(tmp_path_factory):
     """A valid program; every example writes another one over it."""
     made = KEQA(None, reference=UtilityReference(k=4).fit(ENTRIES), tries=3)
     made.examination.quiz.demos = [dict(DEMO)]
@@ -432,7 +435,7 @@ def shelf(tmp_path_factory) -> Path:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_changed_it_is_a_program_or_a_typed_error(shelf, opened, monkeypatch, data):
-    def unreachable(*args: Any) -> None:
+    def unreachable(*args: Any):
         raise AssertionError("a program folder made a connection")
 
     monkeypatch.setattr(socket.socket, "connect", unreachable)

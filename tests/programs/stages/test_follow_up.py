@@ -41,10 +41,8 @@ def test_every_stage_is_asked_the_rewritten_question(scripted, retriever):
     assert QuestionRecord.model_validate_json(record.model_dump_json()) == record
 
 
-async def test_with_language_models_of_its_own_and_in_a_stream(scripted):
-    lm, engine = scripted(reply)
-    program = ClosedBook(lms=None)
-    program.set_lm(lm)
+async def test_with_language_models_of_its_own_and_in_a_stream(programmed):
+    program, engine = programmed(ClosedBook(lms=None), reply)
     events = [event async for event in program.astream("Where was she born?", history=HISTORY)]
     assert events[0] == Rewritten("Where was Ann Lee born?")
     assert str(events[0]) == "Asked as: Where was Ann Lee born?"

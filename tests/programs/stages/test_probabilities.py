@@ -15,7 +15,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import KEQA
 from keqa.programs.gates import ProbabilityGate, as_fraction
-from keqa.programs.stages.probabilities import answer_probability, likelihoods_of
+from keqa.programs.stages.probabilities import likelihood, likelihoods_of
 
 
 def logs(*pairs):
@@ -46,13 +46,13 @@ MARKED, DONE = [("[[ ## answer ## ]]", 0.1)], [("[[ ## completed ## ]]", 0.1)]
     ],
 )
 def test_only_the_tokens_of_the_output_count(tokens, name, probability):
-    assert answer_probability(logs(*tokens), name) == (None if probability is None else pytest.approx(probability))
+    assert likelihood(logs(*tokens), name)[0] == (None if probability is None else pytest.approx(probability))
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8))
 def test_the_mean_lies_between_its_tokens(probabilities):
     tokens = logs(*[(f"w{position} ", probability) for position, probability in enumerate(probabilities)])
-    found = answer_probability(tokens)
+    found, _ = likelihood(tokens)
     assert min(probabilities) - 1e-9 <= found <= max(probabilities) + 1e-9
 
 
@@ -75,10 +75,10 @@ def test_an_lm_that_gives_none(given):
         likelihoods_of(prediction, 1, "openai/x")
 
 
-def test_a_program_on_an_lm_that_gives_none(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
-    program = KEQA(None, decompose=False, gate=ProbabilityGate())
-    program.set_lm(lm)
+def test_a_program_on_an_lm_that_gives_none(scripted, programmed):
+    program, _ = programmed(
+        KEQA(None, decompose=False, gate=ProbabilityGate()), lambda name, inputs, config: {"answer": "Oslo"}
+    )
     with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities"):
         program("Capital of Norway?")
 

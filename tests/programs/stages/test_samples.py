@@ -64,12 +64,6 @@ def test_a_gate_that_reads_shared_draws_is_charged_all_tries(together):
     assert counted(second) == ((5, 1, 0) if together else (5, 5, 0))
 
 
-def test_a_server_that_ignores_n_has_drawn_one_reply(together):
-    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
-        cost = program(api, cache=False)(QUIZ).record.cost
-    assert counted(cost) == (4, 4, 4)
-
-
 def test_a_server_that_ignores_n_is_asked_for_several_twice_and_not_once_a_quiz():
     with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
         asked = program(api, cache=False)
@@ -79,17 +73,17 @@ def test_a_server_that_ignores_n_is_asked_for_several_twice_and_not_once_a_quiz(
     assert [call.n for call in api.calls] == [4, 1, 1, 1] * 2 + [1] * 4
 
 
-def test_what_a_server_gives_too_few_of_is_topped_up():
-    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, min(n, 3), body)) as api:
+@pytest.mark.parametrize(
+    ("given", "requests"),
+    [(lambda n: 1, [4, 1, 1, 1]), (lambda n: min(n, 3), [4, 1]), (lambda n: n + 2, [4])],
+    ids=["one", "too few", "too many"],
+)
+def test_what_a_server_gives_too_few_of_is_topped_up_and_too_many_are_left(together, given, requests):
+    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, given(n), body)) as api:
         record = program(api, cache=False)(QUIZ).record
     assert [sample.text for sample in record.quizzes[0].samples] == ["Oslo"] * 4
-    assert [call.n for call in api.calls] == [4, 1]
-
-
-def test_what_a_server_gives_too_many_of_is_left(together):
-    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, n + 2, body)) as api:
-        record = program(api, cache=False)(QUIZ).record
-    assert len(record.quizzes[0].samples) == 4
+    assert [call.n for call in api.calls] == (requests if together else [1] * 4)
+    assert len(requests) < 4 or counted(record.cost) == (4, 4, 4)
 
 
 @pytest.mark.parametrize("kind", BODY_FAULTS)
