@@ -2,7 +2,8 @@
 
 LiteLLM takes two thirds of the processor time of a call, for translations that such a request does not need. What it
 would translate, count or log goes through it as before, and it reads every reply and every error, so that both are
-the same either way.
+the same either way. The client is aiohttp: a request takes it 0.2 ms of processor time, the openai library 2.7, or 1.9
+where its answer is not parsed (over aiohttp 0.7), beside the 2.6 ms that a whole call of KEQA's takes.
 """
 
 from __future__ import annotations
@@ -61,6 +62,16 @@ def quiet_litellm() -> Any:
     litellm.suppress_debug_info = True
     bound_litellm()
     return litellm
+
+
+def known_as(model: str, api_base: str | None = None) -> tuple[str, str, str | None] | None:
+    """Name, provider and usual address of a model as LiteLLM knows them; None of a string that it does not know."""
+    try:
+        name, provider, _, address = quiet_litellm().get_llm_provider(model, api_base=api_base)
+    except Exception:
+        # LiteLLM raises errors of its own without a common base.
+        return None
+    return name, str(provider), address
 
 
 def is_direct(request: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@
 ``transformers/<folder>``      any causal LM of transformers, one fine-tuned here (an adapter, or a whole model), or a
                                folder with a .gguf file, in this process
 ``transformers/<hub id>``      the same, from the hub or its cache
+``vllm/<folder or hub id>``    a whole model run by vLLM in this process, for many questions at once
 anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``ollama_chat/…``, ``hosted_vllm/…``
 =============================  =========================================================================
 """
@@ -17,10 +18,10 @@ from typing import Any
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.lms.local.weights import place_of
+from keqa.lms.local.weights import FREE, place_of
 from keqa.lms.served import EXAMPLES, provider_of, served
 
-IN_PROCESS = ("keqa", "local", "transformers")
+IN_PROCESS = ("keqa", "local", *FREE)
 
 
 @dataclass(frozen=True)

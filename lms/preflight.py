@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS, quiet_litellm
+from keqa.lms.direct import PROVIDERS, known_as, quiet_litellm
 from keqa.lms.discover import listed
 from keqa.lms.loops import requests
-from keqa.lms.served import KEYLESS, address_in_environment, is_address
-from keqa.storage.replies import bounded
+from keqa.lms.served import KEYLESS, address_in_environment, as_served, is_address
 
 if TYPE_CHECKING:
     import dspy
@@ -44,9 +43,19 @@ _KEYS = {
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
 }
 """The variables that hold the key of a provider, where they are not called after it."""
+_TOLD = {
+    "SSLError": "the connection to {place} is not secure: its certificate is not trusted, or it has none",
+    "LMConfigurationError": "{error}",
+    "LMAuthError": "{place} does not accept the key: check {variable} in the environment, or api_key",
+    "without a key": "{place} asks for a key: set {variable} in the environment",
+    "LMBillingError": "{place} refuses to answer until the account of the key has credit",
+    "no reply": "what answers at {place} is no server of language models: check the address",
+    "LMTransportError": "{place} accepts connections and does not answer as a server of language models does",
+}
+"""What a failure means; any other may pass, as that of a server which is overloaded or loads its model."""
 _MOST_NAMES, _LONGEST_NAME = 5, 80
 # What a call says about the text, and not about the server.
-_GENERATION = ("temperature", "max_tokens", "max_completion_tokens", "n", "rollout_id", "stop", "seed", "timeout")
+_GENERATION = ("temperature", "max_tokens", "max_completion_tokens", "n", "rollout_id", "stop", "seed")
 _ATTEMPTS = 2
 """Requests that decide where a server closes the connection, or sends what is no reply: once that may be chance."""
 
@@ -66,13 +75,12 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
 
     served = [lm for lm in lms if isinstance(lm, dspy.LM) and isinstance(lm.engine, str)]
     settings = {(lm.model, *(str(lm.kwargs.get(name) or "") for name in ("api_base", "api_key"))): lm for lm in served}
-    if not settings:
-        return
 
     async def all_of_them() -> list[str | None]:
-        return list(await asyncio.gather(*(_problem(lm) for lm in settings.values())))
+        with dspy.context(usage_tracker=None, callbacks=[], disable_history=True, send_stream=None):
+            return list(await asyncio.gather(*(_problem(lm) for lm in settings.values())))
 
-    problems = [problem for problem in requests.run(all_of_them) if problem is not None]
+    problems = [problem for problem in requests.run(all_of_them) if problem] if settings else []
     if problems:
         raise ConfigurationError("\n".join(dict.fromkeys(problems)))
 
@@ -118,12 +126,23 @@ class _Server:
         shown = f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
         self.place = shown if self.address else f"the server of {provider}"
 
-    def unreached(self, why: str) -> str:
+    @classmethod
+    def of(cls, lm: dspy.LM) -> _Server:
+        """The server of a language model that is built."""
+        given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
+        provider, _, name = lm.model.partition("/")
+        usual = None
+        if not (given and provider in PROVIDERS) and (found := known_as(lm.model, given)):
+            name, provider, usual = found
+        address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
+        return cls(lm.model, provider, name, address, lm.kwargs)
+
+    def unreached(self, why: str) -> _UnreachableError:
         """That nothing answers, and what to do."""
         vllm = f"Start the server (vllm serve {self.name})" if self.provider == "hosted_vllm" else "Start the server"
         start = "Start Ollama (ollama serve)" if self.provider in _OLLAMA else vllm
         check = "or check the address (--api-base, or that in the environment)"
-        return f"{self.model} cannot be reached: {self.place} {why}. {start}, {check}"
+        return _UnreachableError(f"{self.model} cannot be reached: {self.place} {why}. {start}, {check}")
 
     async def connect(self) -> None:
         """Open a connection and close it again, where the address is known and no proxy stands before it."""
@@ -136,15 +155,14 @@ class _Server:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 _, writer = await asyncio.open_connection(host, parts.port or (443 if parts.scheme == "https" else 80))
         except TimeoutError:
-            why = f"accepts no connection within {_CONNECT_SECONDS:g} seconds"
-            raise _UnreachableError(self.unreached(why)) from None
+            raise self.unreached(f"accepts no connection within {_CONNECT_SECONDS:g} seconds") from None
         except OSError as error:
             why = f"accepts no connection ({error.strerror or type(error).__name__})"
             if isinstance(error, socket.gaierror):
                 why = "names a host that is not known"
             elif isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
                 why = "refuses the connection: nothing listens there"
-            raise _UnreachableError(self.unreached(why)) from error
+            raise self.unreached(why) from error
         writer.close()
 
     async def names(self) -> list[str]:
@@ -160,30 +178,26 @@ class _Server:
     async def told(self, error: Exception) -> str | None:
         """What to put right; None where the server is there, and the fault may pass."""
         import httpx
-        from dspy.utils import exceptions
+        from dspy.utils.exceptions import LMUnsupportedModelError
 
         from keqa.lms.faults import UNREADABLE, chain
 
-        place, causes = self.place, tuple(chain(error))
-        if any(isinstance(one, ssl.SSLError) for one in causes):
-            return f"the connection to {place} is not secure: its certificate is not trusted, or it has none"
-        if any(isinstance(one, httpx.ConnectError) for one in causes):
-            raise _UnreachableError(self.unreached("accepts no connection"))
-        if isinstance(error, exceptions.LMConfigurationError):
-            raise _UnreachableError(str(error))
-        if isinstance(error, exceptions.LMAuthError) and self.is_keyless:
-            return f"{place} asks for a key: set {self.variable} in the environment"
-        if isinstance(error, exceptions.LMAuthError):
-            return f"{place} does not accept the key: check {self.variable} in the environment, or api_key"
-        if isinstance(error, exceptions.LMBillingError):
-            return f"{place} refuses to answer until the account of the key has credit"
-        if isinstance(error, exceptions.LMUnsupportedModelError):
+        causes = tuple(chain(error))
+        if isinstance(error, LMUnsupportedModelError):
             return self.lacks_model(await self.names())
-        if getattr(error, "provider_code", None) == UNREADABLE:
-            return f"what answers at {place} is no server of language models: check the address"
-        if any(isinstance(one, httpx.TransportError) and not isinstance(one, httpx.TimeoutException) for one in causes):
-            return f"{place} accepts connections and does not answer as a server of language models does"
-        return None
+        found = [kind.__name__ for kind in type(error).__mro__]
+        if any(isinstance(one, ssl.SSLError) for one in causes):
+            found = ["SSLError"]
+        elif any(isinstance(one, httpx.ConnectError) for one in causes):
+            raise self.unreached("accepts no connection")
+        elif any(isinstance(one, httpx.TimeoutException) for one in causes):
+            found = []
+        elif getattr(error, "provider_code", None) == UNREADABLE:
+            found = ["no reply"]
+        elif self.is_keyless and "LMAuthError" in found:
+            found = ["without a key"]
+        words = next((_TOLD[one] for one in found if one in _TOLD), None)
+        return words and words.format(place=self.place, variable=self.variable, error=error)
 
     def lacks_model(self, names: list[str]) -> str:
         """That there is no such model, with the first few that there are, without what could change a terminal."""
@@ -196,61 +210,36 @@ class _Server:
         return f"{self.place} has no model {self.name!r}.{has} Check the model's name{else_}"
 
 
-def _server_of(lm: dspy.LM) -> _Server:
-    given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
-    provider, _, name = lm.model.partition("/")
-    usual = None
-    try:
-        if not (given and provider in PROVIDERS):
-            name, provider, _, usual = quiet_litellm().get_llm_provider(lm.model, api_base=given)
-    except Exception:
-        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
-        pass
-    address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
-    return _Server(lm.model, provider, name, address, lm.kwargs)
-
-
 async def _problem(lm: dspy.LM) -> str | None:
     """What is wrong with a server; None where it can be asked, or is only slow."""
-    server, problem = _server_of(lm), None
+    import dspy
+
+    server, problem = _Server.of(lm), None
+    limit = "max_completion_tokens" if "max_completion_tokens" in lm.kwargs else "max_tokens"
+    asking: Any = as_served(lm).copy(**{**dict.fromkeys(_GENERATION), limit: 1, "timeout": _SECONDS, "num_retries": 0})
+    asking.cache, asking.callbacks, asking._check_truncation = False, [], lambda reply: None
     try:
-        async with asyncio.timeout(_SECONDS) as limit:
+        async with asyncio.timeout(_SECONDS) as clock:
             await server.connect()
             if server.is_keyless and {server.name, f"{server.name}:latest"} & {*await server.names()}:
                 return None
             # LiteLLM's import takes seconds, which are not the server's.
             now = asyncio.get_running_loop().time
-            left = (limit.when() or now()) - now()
-            limit.reschedule(None)
+            left = (clock.when() or now()) - now()
+            clock.reschedule(None)
             await asyncio.to_thread(quiet_litellm)
-            limit.reschedule(now() + left)
+            clock.reschedule(now() + left)
             for _ in range(_ATTEMPTS):
-                error = await _refusal(lm)
-                problem = None if error is None else await server.told(error)
-                if problem is None or type(error).__name__ not in ("LMServerError", "LMTransportError"):
-                    break
+                try:
+                    await asking.acall("Hello")
+                    return None
+                except dspy.LMError as error:
+                    problem = await server.told(error)
+                    if problem is None or type(error) not in (dspy.LMServerError, dspy.LMTransportError):
+                        break
         return problem and f"{lm.model}: {problem}"
     except _UnreachableError as error:
         return str(error)
     except TimeoutError:
         # It has accepted the connection.
         return None
-
-
-async def _refusal(lm: dspy.LM) -> Exception | None:
-    """Ask for one token, and give the error that this ends with."""
-    from keqa.lms.faults import known
-
-    limit = "max_completion_tokens" if "max_completion_tokens" in lm.kwargs else "max_tokens"
-    settings = {name: value for name, value in lm.kwargs.items() if name not in _GENERATION}
-    settings |= {limit: 1, "timeout": _SECONDS, "num_retries": 0, "max_retries": 0}
-    settings |= {"model": lm.model, "messages": [{"role": "user", "content": "Hello"}]}
-    try:
-        with bounded():
-            await quiet_litellm().acompletion(**settings)
-    except Exception as error:
-        raised = lm._wrap_litellm_exception(error)
-        raised.__cause__ = error
-        explained: Exception = known(raised, lm.model)
-        return explained
-    return None

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import os
 import weakref
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, quiet_litellm
+from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as, quiet_litellm
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.loops import questions, requests, streams_here
 from keqa.storage.replies import bounded
@@ -200,13 +201,11 @@ def supports_n(lm: dspy.LM) -> bool:
 def _supported(model: str) -> frozenset[str]:
     if is_plain(model):
         return frozenset(("n", "seed"))
-    litellm = quiet_litellm()
-    try:
-        name, provider, _, _ = litellm.get_llm_provider(model)
-        return frozenset(litellm.get_supported_openai_params(name, custom_llm_provider=provider) or ())
-    except Exception:
-        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
-        return frozenset()
+    with suppress(Exception):
+        # Of LiteLLM's own, without a common base.
+        name, provider, _ = known_as(model) or ("", "", None)
+        return frozenset(quiet_litellm().get_supported_openai_params(name, custom_llm_provider=provider) or ())
+    return frozenset()
 
 
 def served(model: str, *, api_base: str | None, api_key: str | None, max_tokens: int | None, **kwargs: Any) -> dspy.LM:
@@ -280,17 +279,13 @@ def provider_of(model: str, api_base: str | None) -> str:
     provider, _, name = model.partition("/")
     if provider in PROVIDERS and name:
         return provider
-    litellm = quiet_litellm()
-    try:
-        name, provider, _, _ = litellm.get_llm_provider(model)
-    except Exception as error:
-        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
+    if (found := known_as(model)) is None:
         hint = f" For the server at {api_base} write hosted_vllm/{model} or openai/{model}." if api_base else ""
         unknown = f"{model!r} names no provider that LiteLLM knows. A model string is provider/model.{hint}"
-        raise ConfigurationError(f"{unknown} Examples: {EXAMPLES}") from error
-    if not name:
+        raise ConfigurationError(f"{unknown} Examples: {EXAMPLES}")
+    if not found[0]:
         raise ConfigurationError(f"{model!r} names a provider but no model. Examples: {EXAMPLES}")
-    return str(provider)
+    return found[1]
 
 
 def _checked_key(model: str, provider: str, api_base: str | None, api_key: str | None) -> str | None:

@@ -6,12 +6,15 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.documents import DocumentsManifest
+from keqa.retrievers.manifest import SourceHash
+from keqa.testbed.testbed import Testbed
 
 if TYPE_CHECKING:
     from keqa.retrievers import DenseRetriever, Passage, TantivyRetriever
@@ -74,16 +77,14 @@ def _opened(
 ) -> _R:
     from platformdirs import user_cache_path
 
-    passages = _passages() if passages is None else passages
+    passages = Testbed().passages if passages is None else passages
     content = _fingerprint(passages)
     folder = (cache or user_cache_path("keqa", appauthor=False)) / f"{name}-{content[:20]}"
-    try:
+    with suppress(RetrievalError, OSError):
         retriever = open_at(folder)
         if retriever.manifest.source_hash == content:
             return as_benchmark(retriever)
-    except (RetrievalError, OSError):
-        # Absent, interrupted or of an earlier version: built below.
-        pass
+    # Absent, interrupted or of an earlier version.
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         build(passages, folder)
@@ -106,18 +107,10 @@ def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | Doc
     if isinstance(manifest, DocumentsManifest):
         return all(origin.startswith(DOCUMENTS_ORIGIN) for origin in manifest.origins)
     content: str | None = getattr(manifest, "source_hash", None)
-    return content is not None and content == _fingerprint(_passages())
-
-
-def _passages() -> list[Passage]:
-    from keqa.testbed.testbed import Testbed
-
-    return Testbed().passages
+    return content is not None and content == _fingerprint(Testbed().passages)
 
 
 def _fingerprint(passages: Sequence[Passage]) -> str:
-    from keqa.retrievers.manifest import SourceHash
-
     content = SourceHash()
     for passage in passages:
         content.add(passage)

@@ -92,8 +92,16 @@ def collect(
         data = {"dataset": asked.dataset, "split": asked.split, "seed": asked.seed}
         begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": tries, **data}
         with Journal.open(out / _DRAWS, begun) as journal:
-            how = {"tries": tries, "in_flight": in_flight, "dataset": asked.dataset, "split": asked.split}
-            found = collected_from(made, asked.examples, store=journal, progress=bars.report, **how)
+            found = collected_from(
+                made,
+                asked.examples,
+                tries=tries,
+                store=journal,
+                in_flight=in_flight,
+                dataset=asked.dataset,
+                split=asked.split,
+                progress=bars.report,
+            )
         write_collected(found, out / _QUIZZES)
     shares = [float(quiz.accuracy) for quiz in found.quizzes]
     right = sum(shares) / len(shares) if shares else None

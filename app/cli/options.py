@@ -36,8 +36,8 @@ def server_of(flag: str, **further: Any) -> Any:
 
 def named_models(group: Any) -> list[tuple[str, str | None, str | None]]:
     """What stands before ``lm`` and ``api_base`` in the names of a group's options, the model and its address."""
-    roles = [one.name[:-2] for one in fields(group) if one.name.endswith("lm")]
-    return [(role, getattr(group, f"{role}lm"), getattr(group, f"{role}api_base", None)) for role in roles]
+    roles = [one.name.removesuffix("api_base") for one in fields(group) if one.name.endswith("api_base")]
+    return [(role, getattr(group, f"{role}lm"), getattr(group, f"{role}api_base")) for role in roles]
 
 
 def check_models(group: Any) -> None:
@@ -88,7 +88,7 @@ class LanguageModel:
 
     lm: str | None = lm_option(
         "Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
-        "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+        "vllm/FOLDER, local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
         "-m",
         envvar="KEQA_LM",
         shown=False,
@@ -327,7 +327,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What ``keqa evaluate`` and ``keqa compare`` take: which questions, asked how, and where the answers go."""
+    """Which questions are asked, how, and where the answers go."""
 
     questions: QuestionOptions
     run: RunOptions
@@ -336,8 +336,8 @@ class EvaluationOptions:
     risk: RiskOptions
 
 
-def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
-    """Open an index, or the testbed's encyclopedia where none is given."""
+def open_retriever(index: str | None, lm: str | None, engine: str | None = None, *, benchmark: bool = False) -> Index:
+    """Open an index, or the testbed's encyclopedia where none is given; a ``benchmark`` is asked as papers do."""
     from keqa.retrievers.engines import open_index
     from keqa.testbed.index import as_benchmark, holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
@@ -356,14 +356,7 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
         return as_benchmark(retriever)
     if lm is None:
         raise ConfigurationError(_needs_lm(index))
-    return retriever
-
-
-def open_corpus(index: str | None, lm: str | None) -> Index:
-    """As `open_retriever`, of a benchmark's passages, over which a program does what its paper does."""
-    found = open_retriever(index, lm)
-    found.own_documents = False
-    return found
+    return as_benchmark(retriever) if benchmark else retriever
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
-from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_corpus
-from keqa.cli.reproduce import PaperOptions, PresetOptions
+from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.reproduce import KSOptions, PaperOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
@@ -44,7 +44,7 @@ from keqa.storage.files import check_writable
 _REFERENCE = "utility reference R"
 
 
-def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: PaperOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: KSOptions, *, as_json: bool) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
@@ -189,7 +189,7 @@ def _estimated(plan: Plan) -> Grid:
         program = plan.program
         if plan.training is not None and program is None:
             shown.update(f"rehearsing {_REFERENCE}")
-            retriever = open_corpus(options.index, plan.models.lm)
+            retriever = open_retriever(options.index, plan.models.lm, benchmark=True)
             learned = list(plan.training.examples)
             building = costs.estimate_reference(_REFERENCE, learned, retriever, design.SETTINGS, task)
             spent = None if pilot is None else costs.spent_on_training(pilot / learning.REFERENCE, task)
@@ -197,7 +197,7 @@ def _estimated(plan: Plan) -> Grid:
             program = rehearsed_program(learned, retriever, Path(folder) / "program", int(design.SETTINGS["top_k"]))
         for one in plan.experiments:
             models, examples = plan.models_of(one.lm), list(plan.questions[one.dataset].examples)
-            retriever = open_corpus(plan.index_of(one), models.lm)
+            retriever = open_retriever(plan.index_of(one), models.lm, benchmark=True)
             made_of = Parts(retriever, None, {}, None if one.compiled else program, own=plan.own_of(one))
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
@@ -235,7 +235,7 @@ def _learned(plan: Plan) -> Plan:
     check_writable(plan.out, "--out")
     roles = plan.models.roles()
     program, kept = plan.program, []
-    found = open_corpus(plan.options.index, plan.models.lm)
+    found = open_retriever(plan.options.index, plan.models.lm, benchmark=True)
     reachable = functools.cache(partial(check_reachable, roles.every))
     with (
         Bars() as bars,

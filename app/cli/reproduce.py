@@ -5,16 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from keqa.cli.console import results, show_json, status
-from keqa.cli.declare import MisplacedOptionError, argument, given, option
+from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, option
 from keqa.cli.options import (
     ALLOW_OVERLAP,
     AS_JSON,
@@ -116,19 +116,11 @@ class KSOptions:
     )
 
 
-class Preset(NamedTuple):
-    """The experiments of a paper: the module that runs them, their own options, and what ``--list`` says of them."""
-
-    module: str
-    options: type
-    what: str
-
-
 _PRESETS = {
-    "paper": Preset("paper", PaperOptions, "the KEQA paper's own experiments, with --lm and --index"),
-    "ks-llm": Preset("ks_llm", KSOptions, "the KS-LLM paper's own experiments, on the testbed or with --lm"),
+    "paper": "the KEQA paper's own experiments, with --lm and --index",
+    "ks-llm": "the KS-LLM paper's own experiments, on the testbed or with --lm",
 }
-_OwnOptions: Any = make_dataclass("_OwnOptions", [(one.module, one.options) for one in _PRESETS.values()], frozen=True)
+"""What ``--list`` says of the experiments of papers; a module of `keqa.cli`, called alike, runs them."""
 
 
 def reproduce(
@@ -144,7 +136,8 @@ def reproduce(
     ),
     as_json: bool = AS_JSON,
     models: Annotated[LanguageModels, PRESETS],
-    own: _OwnOptions,
+    paper: PaperOptions,
+    ks_llm: KSOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -155,29 +148,29 @@ def reproduce(
     the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
     --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
     """
-    chosen, groups = names or [], {name: getattr(own, one.module) for name, one in _PRESETS.items()}
-    # The options of all presets stand in the group of the first one.
-    first, shared = groups["paper"], PresetOptions(*(getattr(own.paper, one.name) for one in fields(PresetOptions)))
+    chosen = names or []
     preset = next((name for name in _PRESETS if name in chosen), None)
     if preset is not None and (len(chosen) > 1 or listed):
         raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
-    for other, options in groups.items():
-        foreign = [flag for flag in given(options) if flag not in given(shared)]
+    # The options of all presets stand in the group of the first one.
+    shared = {flag_of(one.name) for one in fields(PresetOptions)}
+    own = {"paper": [flag for flag in given(paper) if flag not in shared], "ks-llm": list(given(ks_llm))}
+    for other, flags in own.items():
         if preset is not None and other != preset:
-            _refuse(foreign, f"is for keqa reproduce {other}, not for {preset}: leave it out")
-        elif preset is None and options is not first:
-            _refuse(foreign, f"is for the preset {other}, keqa reproduce {other}: leave it out")
+            _refuse(flags, f"is for keqa reproduce {other}, not for {preset}: leave it out")
+        elif preset is None and other != "paper":
+            _refuse(flags, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
-        run = import_module(f"keqa.cli.{_PRESETS[preset].module}").reproduce
-        run(out or Path("runs") / preset, models, shared, groups[preset], as_json=as_json)
+        run = import_module(f"keqa.cli.{preset.replace('-', '_')}").reproduce
+        run(out or Path("runs") / preset, models, paper, ks_llm, as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 
     cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
-    unused = given(models, first)
+    unused = given(models, paper)
     _refuse(unused, f"is for the preset paper, keqa reproduce paper {', '.join(unused)} …")
     if listed:
-        about = {one.name: one.what for one in cases} | {name: one.what for name, one in _PRESETS.items()}
+        about = {one.name: one.what for one in cases} | _PRESETS
         typer.echo("\n".join(f"{name}: {what}" for name, what in about.items()))
         return
     checked = _check(cases, out, quiet=as_json)

@@ -56,13 +56,12 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
         parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
     if record.withheld is not None:
-        parts.append(Text.assemble(("Withheld: ", "bold"), plain(record.withheld, "dim")))
+        parts.append(_labelled("Withheld", record.withheld, "dim"))
     if record.confidence is not None:
-        parts.append(Text.assemble(("Confidence: ", "bold"), f"{record.confidence:.2f}"))
+        parts.append(_labelled("Confidence", f"{record.confidence:.2f}"))
     if record.explanation:
-        parts.append(Text.assemble(("Explanation: ", "bold"), plain(record.explanation)))
-    sources = sources_of(record)
-    if sources:
+        parts.append(_labelled("Explanation", record.explanation))
+    if sources := sources_of(record):
         parts.append(Text("Sources:", "bold"))
         for number, source in enumerate(sources, start=1):
             parts += _source(number, source, full)
@@ -79,9 +78,9 @@ def head(record: QuestionRecord) -> Text:
     if record.unanswered is not None:
         return plain(record.unanswered.message, "bold yellow", whole=True)
     if record.guessed:
-        return Text.assemble(("Answer: ", "bold"), plain(said(record), "bold yellow"))
-    answer = plain(record.answer or "", "bold green")
-    return Text.assemble(("Answer: ", "bold"), answer, (f" ({ANSWER_SOURCES[record.answer_source]})", "dim"))
+        return _labelled("Answer", said(record), "bold yellow")
+    source = f" ({ANSWER_SOURCES[record.answer_source]})"
+    return _labelled("Answer", record.answer or "", "bold green").append(source, "dim")
 
 
 def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
@@ -89,8 +88,7 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
     if source.date:
         label.append_text(plain(f", {source.date}"))
     if source.quizzes:
-        quizzes = ", ".join(map(str, source.quizzes))
-        label.append(f" · quiz {quizzes}", "dim")
+        label.append(f" · quiz {', '.join(map(str, source.quizzes))}", "dim")
     lines = [plain(source.text, "dim", whole=True)] if full else []
     lines += [plain(f"“{sentence}”") for sentence in source.sentences]
     return [label, *(Padding(line, _INDENT, expand=False) for line in lines)]
@@ -164,8 +162,7 @@ def cost_line(cost: Cost) -> str:
 def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
     head = _labelled(label, quiz.text)
     if quiz.resolved is not None and quiz.resolved != quiz.text:
-        head.append(" → ", "dim")
-        head.append_text(plain(quiz.resolved))
+        head.append(" → ", "dim").append_text(plain(quiz.resolved))
     branch = tree.add(head)
     if quiz.samples:
         branch.add(_samples(quiz))
@@ -178,10 +175,9 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
     elif quiz.retrieved:
         branch.add(Text("searched: nothing found"))
     for title, lines in (("triples", [plain(one, "dim") for one in quiz.triples]), ("evidence", _evidence(quiz))):
-        if lines:
-            part = branch.add(Text(title))
-            for line in lines:
-                part.add(line)
+        part = branch.add(Text(title)) if lines else branch
+        for line in lines:
+            part.add(line)
     _add_answer(branch, quiz)
 
 
@@ -208,32 +204,23 @@ def _evidence(quiz: QuizRecord) -> list[Text]:
 
 
 def _samples(quiz: QuizRecord) -> Text:
-    line = Text(f"asked {_count(len(quiz.samples), 'time')}")
-    if not quiz.complete:
-        line.append(f" of {quiz.tries}, which settled it")
-    line.append(": ")
+    settled = "" if quiz.complete else f" of {quiz.tries}, which settled it"
     parts = [plain(f"“{cluster.answer}” ×{cluster.size}") for cluster in quiz.clusters]
-    abstained = sum(sample.abstained for sample in quiz.samples)
-    if abstained:
+    if abstained := sum(sample.abstained for sample in quiz.samples):
         parts.append(Text(f"does not know ×{abstained}"))
-    failed = sum(sample.error is not None for sample in quiz.samples)
-    if failed:
+    if failed := sum(sample.error is not None for sample in quiz.samples):
         parts.append(Text(f"failed ×{failed}", "yellow"))
-    return line.append_text(Text(", ").join(parts))
+    return Text(f"asked {_count(len(quiz.samples), 'time')}{settled}: ").append_text(Text(", ").join(parts))
 
 
 def _verdict(quiz: QuizRecord) -> Text:
     words = ("known", "green") if quiz.known else ("unknown, so search", "magenta")
-    parts = []
     if quiz.certainty is not None and quiz.stopped and not quiz.complete:
         # What the draws agree on is not what decided.
         return plain(f"{quiz.stopped}: ").append(*words)
-    if quiz.consistency_exact is not None:
-        parts.append(_consistency(quiz))
-    if quiz.certainty is not None:
-        parts.append(f"certainty {quiz.certainty:.2f}")
-    line = Text(", ".join(parts))
-    return (line.append(": ") if parts else line).append(*words)
+    parts = [] if quiz.consistency_exact is None else [_consistency(quiz)]
+    parts += [] if quiz.certainty is None else [f"certainty {quiz.certainty:.2f}"]
+    return Text(f"{', '.join(parts)}: " if parts else "").append(*words)
 
 
 def _consistency(quiz: QuizRecord) -> str:
@@ -273,12 +260,10 @@ def _highlighted(text: Text, evidence: Sequence[str]) -> Text:
 
 def _degradation(alike: list[Degradation]) -> Text:
     first, times = alike[0], len(alike)
-    where = first.stage.replace("_", " ")
-    where += "" if first.quiz is None else f", quiz {first.quiz}"
-    where += f", {times} times" if times > 1 else ""
+    quiz = "" if first.quiz is None else f", quiz {first.quiz}"
+    where = first.stage.replace("_", " ") + quiz + (f", {times} times" if times > 1 else "")
     message = " ".join(first.message.split())
-    if len(message) > _LONGEST_MESSAGE:
-        message = f"{message[:_LONGEST_MESSAGE]}…"
+    message = f"{message[:_LONGEST_MESSAGE]}…" if len(message) > _LONGEST_MESSAGE else message
     return _labelled(where, f"{message} ({first.cause})", "yellow").append_text(plain(f" → {first.action}"))
 
 

@@ -99,8 +99,11 @@ def application(
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
     api.add_api_route(_ASK, routes.ask, methods=["POST"])
-    read = {PAGE: routes.page, _ABOUT: routes.about, _MODELS: routes.models, _MODELS + "/{name}": routes.model}
-    for path, endpoint in {**read, OPEN: routes.health, _METRICS: routes.metrics}.items():
+    read: dict[str, Callable[..., Any]] = {
+        **{PAGE: routes.page, _ABOUT: routes.about, OPEN: routes.health, _METRICS: routes.metrics},
+        **{_MODELS: routes.models, _MODELS + "/{name}": routes.model},
+    }
+    for path, endpoint in read.items():
         api.add_api_route(path, endpoint)
     if documents is not None:
 

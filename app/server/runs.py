@@ -160,7 +160,8 @@ def _begins_as_run(path: Path) -> bool:
 
 
 def _sums(line: RunLine) -> Counter[str]:
-    sums = Counter[str](failed=int(line.failed), **{name: line.scores.get(name, 0) for name in ("em", "f1")})
+    sums: Counter[str] = Counter(failed=int(line.failed))
+    sums.update({name: line.scores.get(name, 0) for name in ("em", "f1")})
     if line.record is not None:
         cost = line.record.cost
         sums.update(calls=cost.samples, retrievals=cost.retrievals, tokens=cost.tokens)

@@ -10,12 +10,13 @@ a new one joins without moving the others. How a draw stays independent of its b
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
+from cachetools import LRUCache
 
 from keqa.lms.local.plain_llama import PlainLlama
 from keqa.lms.local.sampling import Job, draw, scored
@@ -40,31 +41,6 @@ class _Reading(NamedTuple):
     def copy(self, logits: torch.Tensor | None) -> _Reading:
         """The same in memory of its own, so that the batch it was read in can be let go."""
         return _Reading([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
-
-
-class _Readings(OrderedDict[Tokens, _Reading]):
-    """The beginnings and prompts read last, by their tokens, within a number of bytes."""
-
-    def __init__(self, budget: int) -> None:
-        super().__init__()
-        self._budget, self._used = budget, 0
-
-    def recall(self, tokens: Tokens) -> _Reading | None:
-        if tokens in self:
-            self.move_to_end(tokens)
-        return self.get(tokens)
-
-    def keep(self, tokens: Tokens, reading: _Reading) -> None:
-        """Keep a reading, and let go of those that were not used for longest."""
-        if tokens not in self and reading.size <= self._budget // 2:
-            self[tokens] = reading
-            self._used += reading.size
-            while self._used > self._budget:
-                self._used -= self.popitem(last=False)[1].size
-
-    def clear(self) -> None:
-        super().clear()
-        self._used = 0
 
 
 class _CacheLayer:
@@ -174,7 +150,8 @@ class Decoder:
         size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         self._token_bytes = 2 * self._layers * heads * size * self._dtype.itemsize
         self._seen: Counter[int] = Counter()
-        self._readings = _Readings(kept_bytes)
+        # The beginnings and prompts read last, by their tokens, within a number of bytes.
+        self._readings: LRUCache[Tokens, _Reading] = LRUCache(kept_bytes, lambda reading: reading.size)
         self._jobs: list[Job] = []
         self._firsts: list[torch.Tensor] = []
         self._place = SimpleNamespace()
@@ -218,7 +195,7 @@ class Decoder:
             reading = known.get(tokens) or fresh[tokens]
             if tokens in fresh and any(job.settings.temperature > 0 for job in group):
                 # What is drawn from once may be drawn from again, in a later wave.
-                self._readings.keep(tokens, reading.copy(reading.logits))
+                self._keep_reading(tokens, reading.copy(reading.logits))
             for job in group:
                 self._place_row(job, reading, longest)
         self._choose(torch.stack(self._firsts[start:]), start)
@@ -276,12 +253,16 @@ class Decoder:
             return full if self._kinds else near
         return {kind: full if kind == "full_attention" else near for kind in self._kinds | {"full_attention"}}
 
+    def _keep_reading(self, tokens: Tokens, reading: _Reading) -> None:
+        if tokens not in self._readings and reading.size <= self._readings.maxsize // 2:
+            self._readings[tokens] = reading
+
     def _recall(self, tokens: Tokens) -> _Reading | None:
         """A whole prompt that a running job or an earlier one has read."""
         for row, job in enumerate(self._jobs):
             if job.tokens == tokens:
                 return _Reading(_row(self._cache, row, len(tokens)), self._firsts[row])
-        reading = self._readings.recall(tokens)
+        reading = self._readings.get(tokens)
         return reading if reading is not None and reading.logits is not None else None
 
     def _chunks(
@@ -297,7 +278,7 @@ class Decoder:
             groups.setdefault(self._beginning(tokens, shared[tokens]), []).append(tokens)
         chunks: list[tuple[_Reading | None, list[Tokens]]] = []
         for beginning, group in groups.items():
-            reading = self._readings.recall(beginning) if beginning else None
+            reading = self._readings.get(beginning) if beginning else None
             done = len(beginning) if reading else 0
             chunk: list[Tokens] = []
             for tokens in sorted(group, key=len):
@@ -316,11 +297,11 @@ class Decoder:
             if not SHORTEST_SHARED <= length < len(tokens):
                 continue
             beginning = tokens[:length]
-            if self._readings.recall(beginning) is not None:
+            if self._readings.get(beginning) is not None:
                 return beginning
             if self._seen[hash(beginning)] > 1:
                 reading = self._read(None, [beginning])[beginning]
-                self._readings.keep(beginning, reading.copy(None))
+                self._keep_reading(beginning, reading.copy(None))
                 return beginning
         return ()
 

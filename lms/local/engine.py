@@ -1,8 +1,8 @@
-"""A Hugging Face causal LM in this process, behind ``dspy.LM(engine=…, async_engine=…)``.
+"""Causal LMs in this process, behind ``dspy.LM(engine=…, async_engine=…)``.
 
 One worker thread owns the model. Requests from any number of threads or tasks wait in a queue; the worker takes all
-that fit, reads their prompts, and draws their texts together, token by token, each with its own settings
-(`keqa.lms.local.decoder`). New requests join while others are being drawn.
+that fit, reads their prompts, and draws their texts together, token by token, each with its own settings, by
+`keqa.lms.local.decoder` or by vLLM. New requests join while others are being drawn.
 """
 
 import asyncio
@@ -12,11 +12,12 @@ import queue
 import secrets
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from dspy import lm15
 
@@ -30,12 +31,12 @@ _MAX_TOKENS = 512
 """For requests that do not say."""
 _WAIT = 0.003
 """Seconds that an idle worker waits for company after a first request."""
-_CLOSED = "this local LM was closed"
-_shared: dict[tuple[str, str], "TransformersEngine"] = {}
+CLOSED = "this local LM was closed"
+_shared: dict[tuple[str, str], "LocalEngine"] = {}
 _shared_lock = threading.Lock()
 
 
-class TransformersEngine:
+class LocalEngine(ABC):
     """One model, its tokenizer and the thread that runs them.
 
     A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` says
@@ -44,43 +45,39 @@ class TransformersEngine:
 
     repeats = True
     """The same request gets the same reply, so that one which cannot be used may be kept as well."""
+    texts: Texts
+    context: int | None
+    """The most tokens that prompt and reply may have together."""
 
-    def __init__(self, path: str, *, max_batch: int = 64, row_bytes: int | None = None) -> None:
-        """Load a model; `shared` avoids loading the same one twice.
-
-        So many texts are drawn at once, in so much memory: by default 1.5 GiB, or a third of what an accelerator has
-        free. Prompts kept for later may have a quarter as much beside it.
-        """
+    def __init__(self, path: str) -> None:
+        """Load a model; `shared` avoids loading the same one twice."""
         self.path = path
-        tokenizer, model = load_model(path)
-        self.texts = Texts(tokenizer)
-        limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
-        # The most tokens that prompt and reply may have together.
-        self.context: int | None = int(limit) if limit else None
-        import torch
-
-        from keqa.lms.local.decoder import Decoder
-
-        on_cpu = next(model.parameters()).device.type == "cpu"
-        row_bytes = row_bytes or (3 * 2**29 if on_cpu else int(torch.cuda.mem_get_info()[0]) // 3)
-        memory = {"row_bytes": row_bytes, "kept_bytes": row_bytes // 4, "chunk_tokens": 4096 if on_cpu else 32768}
-        self.decoder = Decoder(model, stop_tokens(model, tokenizer), max_rows=max_batch, **memory)
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._process = os.getpid()
-        self._thread = threading.Thread(target=self._work, name=f"lm {Path(path).name}", daemon=True)
+        loaded: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(loaded,), name=f"lm {Path(path).name}", daemon=True)
         self._thread.start()
+        loaded.result()
         atexit.register(self.close)
 
+    @abstractmethod
+    def _load(self) -> None:
+        """Load the model, in the thread that will run it."""
+
+    @abstractmethod
+    def _work(self) -> None:
+        """Take requests from the queue and answer them, until the engine is closed."""
+
     @classmethod
-    def shared(cls, path: str) -> "TransformersEngine":
+    def shared(cls, path: str) -> Self:
         """The engine of this model in this process, loaded at the first call."""
         real = str(Path(path).resolve()) if Path(path).exists() else path
         with _shared_lock:
             engine = _shared.get((cls.__qualname__, real))
             if engine is None or engine._closed.is_set() or engine._process != os.getpid():
                 engine = _shared[cls.__qualname__, real] = cls(path)
-            return engine
+            return cast(Self, engine)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Itself: copies of a program share the weights."""
@@ -94,7 +91,7 @@ class TransformersEngine:
         return {"path": self.path}
 
     @classmethod
-    def load_state(cls, state: dict[str, Any]) -> "TransformersEngine":
+    def load_state(cls, state: dict[str, Any]) -> Self:
         """The engine of a saved program, shared with others of the same path."""
         return cls.shared(state["path"])
 
@@ -111,7 +108,7 @@ class TransformersEngine:
         from keqa.lms.local.sampling import DrawSettings, Job
 
         if self._closed.is_set():
-            raise lm15.ConfigurationError(_CLOSED)
+            raise lm15.ConfigurationError(CLOSED)
         if self._process != os.getpid():
             # Its worker stayed behind, and nobody would ever answer.
             raise lm15.ConfigurationError(
@@ -131,20 +128,22 @@ class TransformersEngine:
         stops = self.texts.stops(request)
         seed = secrets.randbits(53) if config.seed is None else config.seed
         top_p = 1.0 if config.top_p is None else config.top_p
-        settings = DrawSettings(config.temperature or 0.0, top_p, config.top_k or 0, max_tokens, seed, config.logprobs)
+        settings = DrawSettings(
+            config.temperature or 0.0, top_p, config.top_k or 0, max_tokens, seed, config.logprobs, stops
+        )
         future: Future[lm15.Response] = Future()
 
         def finish(outcome: str | Exception) -> None:
             with suppress(InvalidStateError):
                 try:
-                    future.set_result(self._response(request.model, job, stops, outcome))
+                    future.set_result(self._response(request.model, job, outcome))
                 except Exception as error:
                     future.set_exception(error)
 
         job = Job(tokens, shared, settings, self.texts.ended(stops), finish, lambda: not future.cancelled())
         self._queue.put(job)
         if self._closed.is_set():
-            job.finish(lm15.ConfigurationError(_CLOSED))
+            job.finish(lm15.ConfigurationError(CLOSED))
         return future
 
     def close(self) -> None:
@@ -155,6 +154,64 @@ class TransformersEngine:
             atexit.unregister(self.close)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=30)
+
+    def _run(self, loaded: "Future[None]") -> None:
+        try:
+            self._load()
+        except BaseException as error:
+            loaded.set_exception(error)
+            return
+        loaded.set_result(None)
+        self._work()
+        while not self._queue.empty():
+            if (job := self._queue.get()) is not None:
+                job.finish(lm15.ConfigurationError(CLOSED))
+
+    def _response(self, model: str, job: "Job", outcome: str | Exception) -> lm15.Response:
+        if isinstance(outcome, Exception):
+            raise outcome
+        text = self.texts.decode(job.drawn)
+        cuts = [at for stop in job.settings.stops if (at := text.find(stop)) >= 0]
+        text = text[: min(cuts)] if cuts else text
+        read, drawn = len(job.tokens), len(job.drawn)
+        message, usage = lm15.Message.assistant([lm15.TextPart(text)]), lm15.Usage(read, drawn, read + drawn)
+        logprobs = self._logprobs(job) if job.settings.logprobs is not None else None
+        reason = "length" if outcome == "length" else "stop"
+        return lm15.Response(None, model, message, reason, usage, logprobs=logprobs)
+
+    def _logprobs(self, job: "Job") -> tuple[lm15.TokenLogprob, ...]:
+        piece, found = self.texts.piece, []
+        for token, (score, top) in zip(job.drawn, job.scores, strict=True):
+            others = tuple(lm15.TopLogprob(token=piece(one), logprob=value, token_id=one) for one, value in top)
+            found.append(lm15.TokenLogprob(token=piece(token), logprob=score, token_id=token, top=others))
+        return tuple(found)
+
+
+class TransformersEngine(LocalEngine):
+    """A model of Hugging Face's transformers, or one that is read without them."""
+
+    def __init__(self, path: str, *, max_batch: int = 64, row_bytes: int | None = None) -> None:
+        """Load a model; `shared` avoids loading the same one twice.
+
+        So many texts are drawn at once, in so much memory: by default 1.5 GiB, or a third of what an accelerator has
+        free. Prompts kept for later may have a quarter as much beside it.
+        """
+        self._max_batch, self._row_bytes = max_batch, row_bytes
+        super().__init__(path)
+
+    def _load(self) -> None:
+        tokenizer, model = load_model(self.path)
+        self.texts = Texts(tokenizer)
+        limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        self.context = int(limit) if limit else None
+        import torch
+
+        from keqa.lms.local.decoder import Decoder
+
+        on_cpu = next(model.parameters()).device.type == "cpu"
+        row_bytes = self._row_bytes or (3 * 2**29 if on_cpu else int(torch.cuda.mem_get_info()[0]) // 3)
+        memory = {"row_bytes": row_bytes, "kept_bytes": row_bytes // 4, "chunk_tokens": 4096 if on_cpu else 32768}
+        self.decoder = Decoder(model, stop_tokens(model, tokenizer), max_rows=self._max_batch, **memory)
 
     def _work(self) -> None:
         import torch
@@ -176,12 +233,10 @@ class TransformersEngine:
                 self.decoder.fail(failure)
                 for job in joining:
                     job.finish(failure)
-        closed = lm15.ConfigurationError(_CLOSED)
+        closed = lm15.ConfigurationError(CLOSED)
         self.decoder.fail(closed)
-        while held is not None or not self._queue.empty():
-            if held is not None:
-                held.finish(closed)
-            held = None if self._queue.empty() else self._queue.get()
+        if held is not None:
+            held.finish(closed)
 
     def _collect(self, joining: list["Job"], held: "Job | None") -> "Job | None":
         """Take the requests that fit from the queue; returns the first that did not."""
@@ -196,30 +251,13 @@ class TransformersEngine:
                 held = self._queue.get_nowait()
         return held
 
-    def _response(self, model: str, job: "Job", stops: tuple[str, ...], outcome: str | Exception) -> lm15.Response:
-        if isinstance(outcome, Exception):
-            raise outcome
-        text = self.texts.decode(job.drawn)
-        cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
-        text = text[: min(cuts)] if cuts else text
-        read, drawn = len(job.tokens), len(job.drawn)
-        message, usage = lm15.Message.assistant([lm15.TextPart(text)]), lm15.Usage(read, drawn, read + drawn)
-        logprobs = self._logprobs(job) if job.settings.logprobs is not None else None
-        reason = "length" if outcome == "length" else "stop"
-        return lm15.Response(None, model, message, reason, usage, logprobs=logprobs)
 
-    def _logprobs(self, job: "Job") -> tuple[lm15.TokenLogprob, ...]:
-        piece, found = self.texts.piece, []
-        for token, (score, top) in zip(job.drawn, job.scores, strict=True):
-            others = tuple(lm15.TopLogprob(token=piece(one), logprob=value, token_id=one) for one, value in top)
-            found.append(lm15.TokenLogprob(token=piece(token), logprob=score, token_id=token, top=others))
-        return tuple(found)
-
-
-class AsyncTransformersEngine:
+class AsyncEngine:
     """The same engine for coroutines; a cancelled task takes its request out of the batch."""
 
-    def __init__(self, engine: TransformersEngine) -> None:
+    _of: type[LocalEngine]
+
+    def __init__(self, engine: LocalEngine) -> None:
         self.engine = engine
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -231,9 +269,9 @@ class AsyncTransformersEngine:
         return self.engine.dump_state()
 
     @classmethod
-    def load_state(cls, state: dict[str, Any]) -> "AsyncTransformersEngine":
+    def load_state(cls, state: dict[str, Any]) -> Self:
         """As the engine's."""
-        return cls(TransformersEngine.load_state(state))
+        return cls(cls._of.load_state(state))
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
         """As the engine's, without blocking the loop."""
@@ -246,3 +284,9 @@ class AsyncTransformersEngine:
 
     async def aclose(self) -> None:
         """Nothing: the engine is shared and closed by its owner."""
+
+
+class AsyncTransformersEngine(AsyncEngine):
+    """For a saved program to name."""
+
+    _of = TransformersEngine

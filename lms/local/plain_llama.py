@@ -1,56 +1,49 @@
-"""A plain Llama and its tokenizer, read without transformers, whose import takes longer than a first question.
+"""The Llama that ships with KEQA, of any size, read without transformers, whose import takes longer than a question.
 
-Only what is computed here exactly as there, to the last bit, is read here: `readable` lists it, and whatever else a
-folder says leaves it to transformers. The model that ships with KEQA is of this kind.
+Only what is computed here exactly as there, to the last bit, is read here; what differs from the model that ships in
+more than its weights and sizes is left to transformers.
 """
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
-_REQUIRED = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "mlp_bias": False}
-_REQUIRED |= {"pretraining_tp": 1, "tie_word_embeddings": True}
-_SIZES = {"attention_bias", "head_dim", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"}
-_SIZES |= {"num_key_value_heads", "rms_norm_eps", "rope_parameters", "vocab_size"}
+_SHIPPED = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
+_SIZES = {"attention_bias", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"}
+_SIZES |= {"head_dim", "num_key_value_heads", "rms_norm_eps", "vocab_size"}
 _WITHOUT_EFFECT = {"attention_dropout", "bos_token_id", "dtype", "eos_token_id", "initializer_range", "pad_token_id"}
-_WITHOUT_EFFECT |= {"max_position_embeddings", "transformers_version", "use_cache"}
+_WITHOUT_EFFECT |= {"max_position_embeddings", "transformers_version", "use_cache", "is_local", "local_files_only"}
 _Turn = tuple[torch.Tensor, torch.Tensor]
-_SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
-_TOKENIZER = {*_SPECIAL, "backend", "is_local", "local_files_only", "model_max_length", "padding_side"}
 _FILES = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _TEMPLATE = "chat_template.jinja"
 
 
 def readable(folder: Path) -> bool:
     """Whether a folder holds a model that is computed here as transformers computes it."""
-    if not all((folder / name).is_file() for name in (*_FILES, _TEMPLATE)):
-        return False
     try:
-        config, tokenizer = _json(folder, "config.json"), _json(folder, "tokenizer_config.json")
-        rope = config.get("rope_parameters", {})
-        return (
-            {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
-            and all(config[name] == value for name, value in _REQUIRED.items())
-            and {*rope} == {"rope_theta", "rope_type"}
-            and rope["rope_type"] == "default"
-            and config["num_key_value_heads"] == config["num_attention_heads"]
-            and tokenizer.pop("tokenizer_class", None) == "TokenizersBackend"
-            and {*tokenizer} <= _TOKENIZER
-            and all(isinstance(tokenizer.get(name, ""), str | None) for name in _SPECIAL)
-            and _known_template((folder / _TEMPLATE).read_text(encoding="utf-8"))
-        )
-    except (OSError, ValueError, TypeError, AttributeError):
+        return all((folder / name).is_file() for name in _FILES) and _kind(folder) == _kind(_SHIPPED)
+    except (OSError, ValueError):
         # transformers says what is wrong with it.
         return False
+
+
+def _kind(folder: Path) -> tuple[Any, ...]:
+    """What decides how a model computes, but for its sizes."""
+    config, tokenizer = _json(folder, "config.json"), _json(folder, "tokenizer_config.json")
+    alike = config.get("num_key_value_heads") == config.get("num_attention_heads")
+    fixed = ({key: one[key] for key in one.keys() - _SIZES - _WITHOUT_EFFECT} for one in (config, tokenizer))
+    return alike, _SIZES & config.keys(), *fixed, (folder / _TEMPLATE).read_text(encoding="utf-8")
 
 
 def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:
@@ -82,23 +75,22 @@ class PlainTokenizer:
         self.backend_tokenizer.no_truncation()
         self.backend_tokenizer.no_padding()
         named = _json(folder, "tokenizer_config.json")
-        self._special = {name: named[name] for name in _SPECIAL if named.get(name) is not None}
         self.added_tokens_decoder = self.backend_tokenizer.get_added_tokens_decoder()
-        self.all_special_tokens = list(self._special.values())
-        self.bos_token = self._special.get("bos_token")
-        self.eos_token_id = self.backend_tokenizer.token_to_id(self._special.get("eos_token", ""))
+        self.all_special_tokens = [named["eos_token"], named["pad_token"]]
+        self.bos_token = None
+        self.eos_token_id = self.backend_tokenizer.token_to_id(named["eos_token"])
         special = {token.content for token in self.added_tokens_decoder.values() if token.special}
         if missing := {*self.all_special_tokens} - special:
             raise ValueError(f"{min(missing)!r} is no special token of tokenizer.json")
         self.chat_template = (folder / _TEMPLATE).read_text(encoding="utf-8")
-        self._template = _environment().from_string(self.chat_template)
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        self._template = environment.from_string(self.chat_template)
 
     def apply_chat_template(
         self, messages: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
     ) -> str:
         """The prompt as a text."""
-        special = self._special
-        return str(self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **special))
+        return str(self._template.render(messages=messages, add_generation_prompt=add_generation_prompt))
 
     def decode(self, tokens: list[int], *, skip_special_tokens: bool) -> str:
         """The text of tokens."""
@@ -207,22 +199,3 @@ def _json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{folder / name} holds no object")
     return value
-
-
-def _known_template(template: str) -> bool:
-    """Whether a template uses nothing of what transformers adds to the language."""
-    from jinja2 import TemplateError
-    from jinja2.meta import find_undeclared_variables
-
-    environment = _environment()
-    try:
-        used = find_undeclared_variables(environment.parse(template))
-    except TemplateError:
-        return False
-    return used <= {"messages", "add_generation_prompt", *_SPECIAL} and "tojson" not in template
-
-
-def _environment() -> Any:
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    return ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)

@@ -13,23 +13,25 @@ from dspy.clients.utils_finetune import TrainDataFormat, get_finetune_directory
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
-from keqa.lms.local.weights import TRAINING, fingerprint, place_of
+from keqa.lms.local.vllm_engine import AsyncVLLMEngine, VLLMEngine
+from keqa.lms.local.weights import FREE, TRAINING, fingerprint, place_of
 
 # The reply is complete where this marker starts; a weak LM would ramble on after it.
 _STOP = ("[[ ## completed ## ]]",)
 
 
 def build_in_process(model: str, *, max_tokens: int | None = None, **settings: Any) -> InProcessLM:
-    """The language model of ``keqa/…``, ``local/…`` or ``transformers/…``, with its weights loaded."""
+    """The language model of ``keqa/…``, ``local/…``, ``transformers/…`` or ``vllm/…``, with its weights loaded."""
     provider, _, name = model.partition("/")
     path = place_of(provider, name)
-    engine = TransformersEngine.shared(path)
-    label = name if provider != "transformers" else Path(path).name if Path(path).exists() else name
+    both = (VLLMEngine, AsyncVLLMEngine) if provider == "vllm" else (TransformersEngine, AsyncTransformersEngine)
+    engine = both[0].shared(path)
+    label = Path(path).name if provider in FREE and Path(path).exists() else name
     return InProcessLM(
         f"{provider}/{label}@{fingerprint(path)}",
-        provider=LocalProvider(model),
+        provider=None if provider == "vllm" else LocalProvider(model),
         engine=engine,
-        async_engine=AsyncTransformersEngine(engine),
+        async_engine=both[1](engine),
         max_tokens=max_tokens or 256,
         **{"stop": list(_STOP), **settings},
     )

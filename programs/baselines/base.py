@@ -140,11 +140,11 @@ class Baseline(Program):
             for name, hint in inspect.get_annotations(cls, eval_str=True).items()
             if name in vars(cls) and get_origin(hint) is not of_class
         }
-        for name in own:
-            delattr(cls, name)
         if "Settings" not in vars(cls):
-            bases = tuple(base.Settings for base in cls.__bases__ if issubclass(base, Program))
+            bases = tuple(dict.fromkeys(base.Settings for base in cls.__bases__ if issubclass(base, Program)))
             cls.Settings = create_model(f"{cls.__name__}Settings", __base__=bases, __module__=cls.__module__, **own)
+            for name in own:
+                delattr(cls, name)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, *, lms: Any = None, **settings: Any) -> None:

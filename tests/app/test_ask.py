@@ -118,7 +118,7 @@ def test_the_question_may_come_from_standard_input(ask, monkeypatch):
     from io import StringIO
 
     monkeypatch.setattr("sys.stdin", StringIO(QUESTION + "\n"))
-    assert json.loads(ask("--json", question="-").out)["question"] == QUESTION
+    assert ask("--json", question="-").json()["question"] == QUESTION
 
 
 def test_what_could_be_asked_over_another_index_is_proposed(keqa_command, own_index, monkeypatch):

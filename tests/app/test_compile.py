@@ -118,9 +118,9 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
     assert (refused.code, shown) == (2, [])
     assert "rag: 3 of 3 questions were learned from" in " ".join(refused.err.split())
     questions.append("--allow-overlap")
-    compiled = json.loads(keqa_command("evaluate", "rag", "--program", out, *questions).out)
+    compiled = keqa_command("evaluate", "rag", "--program", out, *questions).json()
     assert (compiled["scores"]["em"], shown) == (1.0, [4, 4, 4])
-    plain = json.loads(keqa_command("evaluate", "rag:demonstrations=False", "--label", "plain", *questions).out)
+    plain = keqa_command("evaluate", "rag:demonstrations=False", "--label", "plain", *questions).json()
     assert plain["scores"]["em"] == 0.0
     keqa_command("evaluate", "cot", "--program", out, *questions).refused(
         "holds a compiled rag, which means nothing to cot"

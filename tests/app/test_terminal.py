@@ -58,19 +58,10 @@ def hostile_index(tmp_path, monkeypatch):
 def keqa(*arguments, tmp_path, **environment):
     """The command line in a process of its own, and what it wrote."""
     kept = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
-    own = {
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "DSPY_CACHEDIR": str(tmp_path / "dspy"),
-        "COLUMNS": "100",
-        "OPENAI_API_KEY": KEY,
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "keqa", *map(str, arguments)],
-        capture_output=True,
-        timeout=120,
-        env=kept | own | environment,
-        check=False,
-    )
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DSPY_CACHEDIR": str(tmp_path / "dspy")}
+    env = {**kept, **own, "COLUMNS": "100", "OPENAI_API_KEY": KEY, **environment}
+    command = [sys.executable, "-m", "keqa", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, timeout=120, env=env, check=False)
     return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
 
 
@@ -246,25 +237,17 @@ def test_whatever_the_text_what_is_shown_does_nothing(text):
 
 
 def test_joiners_stay_where_a_script_needs_them():
-    assert (
-        visible("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645")
-        == "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
-    )
-    assert visible("\U0001f468\u200d\U0001f469") == "\U0001f468\u200d\U0001f469"
+    for needed in ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\U0001f468\u200d\U0001f469"):
+        assert visible(needed) == needed
     assert visible("pass\u200dword") == "pass\\u200dword"
 
 
 def test_styling_passes_to_a_terminal_only(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-    said = "\r\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;owned\x07"
-    for stream, reported in (
-        (Screen(), "\r\x1b[1;31mred\x1b[0m ␛[2J␛]0;owned␇"),
-        (io.StringIO(), "\r␛[1;31mred␛[0m ␛[2J␛]0;owned␇"),
-    ):
-        GuardedStream(stream).write(said)
-        assert stream.getvalue() == reported
+    for stream, escape in ((Screen(), "\x1b"), (io.StringIO(), "␛")):
+        GuardedStream(stream).write("\r\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;owned\x07")
+        assert stream.getvalue() == f"\r{escape}[1;31mred{escape}[0m ␛[2J␛]0;owned␇"
         assert not hasattr(GuardedStream(stream), "buffer")
 
 

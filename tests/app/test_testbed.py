@@ -101,7 +101,7 @@ def test_the_tiers_that_have_facts(keqa_command, monkeypatch):
         ["never", "1", "0.20", "0.00", "0.00"],
     ]
     assert "AUROC, often against never: 1.000" in ended.out
-    reported = json.loads(keqa_command("testbed", "boundary", *NOWHERE, "--json").out)
+    reported = keqa_command("testbed", "boundary", *NOWHERE, "--json").json()
     assert reported["auroc"] == reported["auroc_of_all"] == 1.0
     assert reported["tiers"][0] == {"tier": "often", "facts": 2, "consistency": 0.7, "known": 0.5, "right": 1.0}
 
@@ -124,5 +124,5 @@ def test_questions_to_try(keqa_command):
     assert [line.endswith("?") for line in lines] == [True, False] * 3
     assert all("in training: " in line for line in lines[1::2])
     assert keqa_command("testbed", "questions", "-n", 3, "--seed", 1).out != out
-    rows = json.loads(keqa_command("testbed", "questions", "-n", 2, "--split", "train", "--json").out)
+    rows = keqa_command("testbed", "questions", "-n", 2, "--split", "train", "--json").json()
     assert [set(row) for row in rows] == [{"id", "question", "answer", "kind", "tiers"}] * 2

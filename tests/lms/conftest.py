@@ -14,6 +14,15 @@ for place in (Path(__file__).parent, Path(__file__).parent.parent / "servers"):
         sys.path.append(str(place))
 
 
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key, address or proxy of the machine reaches a test."""
+    for name in [name for name in os.environ if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL"))]:
+        monkeypatch.delenv(name)
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random Qwen2 with a chat template."""

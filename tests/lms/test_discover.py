@@ -6,15 +6,8 @@ from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import OpenAIServer
 
 from keqa.lms import suggestions
-from keqa.lms.discover import KEYS
 
 NOBODY = "http://127.0.0.1:9"
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, _ in KEYS:
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_with_nothing_here_the_small_model_is_proposed_with_its_commands() -> None:

@@ -13,14 +13,6 @@ from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n
 from keqa.lms.local.weights import fingerprint
 from keqa.signatures import AnswerQuiz
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "HOSTED_VLLM_API_BASE")
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*KEYS, "OPENAI_API_BASE", "OPENAI_BASE_URL", "HOSTED_VLLM_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
 
 def answering(text: str) -> OpenAIServer:
     return OpenAIServer(lambda messages, n, body: [markers(answer=text)] * n)

@@ -19,15 +19,6 @@ pytestmark = pytest.mark.server
 SECRET = "sk-very-secret-0123456789"
 
 
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI", "HOSTED_VLLM", "OLLAMA", "ANTHROPIC"):
-        for ending in ("API_KEY", "API_BASE", "BASE_URL"):
-            monkeypatch.delenv(f"{name}_{ending}", raising=False)
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def dead() -> Iterator[str]:
     """An address at which nothing listens, and that nobody else gets meanwhile."""

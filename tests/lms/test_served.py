@@ -1,8 +1,6 @@
 """What a server does to a call: how long it may take, when it is made again, and what counts as a reply."""
 
 import asyncio
-import http.server
-import threading
 import time
 from contextlib import nullcontext
 from email.utils import formatdate
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import dspy
 import pytest
+from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, supports_n
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.server
 
 ROUTES = ("openai/m", "hosted_vllm/m", "openai/gpt-4o-mini")
 """Models of a server of one's own, and one that LiteLLM knows and is therefore asked through it."""
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL", "HOSTED_VLLM_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def oslo(messages: object, n: int, body: object) -> list[str]:
@@ -149,32 +142,21 @@ def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself(model:
     assert callback.answers == ["Oslo"]
 
 
-class Redirects(http.server.BaseHTTPRequestHandler):
+class Redirects(LocalHandler):
     """Sends every request to another server."""
 
-    to = ""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(307)
-        self.send_header("Location", f"{self.to}/chat/completions")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *arguments: object) -> None:
-        """Nothing to report."""
+    def post(self) -> None:
+        self.read_json()
+        self.write(307, b"", {"Location": f"{self.server.owner}/chat/completions"})
 
 
 @pytest.mark.parametrize("model", ROUTES)
 def test_a_question_is_not_sent_where_a_server_points_to(model: str) -> None:
-    with OpenAIServer(oslo) as other, http.server.HTTPServer(("127.0.0.1", 0), Redirects) as first:
-        Redirects.to = other.api_base
-        threading.Thread(target=first.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        base = f"http://127.0.0.1:{first.server_address[1]}/v1"
-        lm = build_lm(model, api_base=base, api_key="k", cache=False, num_retries=0)
+    with OpenAIServer(oslo) as other, LocalServer(Redirects, other.api_base) as first:
+        lm = build_lm(model, api_base=first.address, api_key="k", cache=False, num_retries=0)
         with pytest.raises(dspy.LMError):
             ask(lm)
-        first.shutdown()
+        first.stop()
         assert other.count == 0
 
 

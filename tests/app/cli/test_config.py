@@ -82,7 +82,7 @@ def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     assert keqa_command("config", "trust").code == 0
     out = keqa_command(*asked).fine()
     assert json.loads(out)["quizzes"][0]["tries"] == 3
-    assert json.loads(keqa_command(*asked, "--tries", 4).out)["quizzes"][0]["tries"] == 4
+    assert keqa_command(*asked, "--tries", 4).json()["quizzes"][0]["tries"] == 4
 
 
 @pytest.mark.server

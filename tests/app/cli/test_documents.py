@@ -31,7 +31,7 @@ def test_documents_of_an_index_are_made_and_read(keqa_command, served, own_index
     made = keqa_command(*command).fine()
     assert "2 documents written" in made
     assert [len(json.loads(line)["passages"]) for line in out.read_text().splitlines()] == [1, 1]
-    again = json.loads(keqa_command(*command, "--json").out)
+    again = keqa_command(*command, "--json").json()
     assert (again["written"], again["there"], again["without"]) == (0, 2, 0)
     run = ("evaluate", "standard-doc", "-q", questions, "--index", f"documents:{out}", *served, "--json")
     keqa_command(*run, "-o", tmp_path / "run").fine()

@@ -76,11 +76,11 @@ def test_figures_as_json(evaluate, server):
     found = json.loads(ended.out)
     assert (found["method"], found["questions"], found["asked"], found["failed"]) == ("rag", 2, 2, 0)
     assert found["lm_calls"] == found["lm_requests"] == 2
-    again = json.loads(evaluate("rag", "--json").out)
+    again = evaluate("rag", "--json").json()
     assert (again["asked"], again["scores"]) == (0, found["scores"])
-    cached = json.loads(evaluate("rag", "--json", "--label", "again").out)
+    cached = evaluate("rag", "--json", "--label", "again").json()
     assert (cached["asked"], cached["lm_requests"], cached["lm_calls"]) == (2, 2, 0)
-    uncached = json.loads(evaluate("rag", "--json", "--label", "anew", "--no-cache").out)
+    uncached = evaluate("rag", "--json", "--label", "anew", "--no-cache").json()
     assert (uncached["asked"], uncached["lm_calls"]) == (2, 2)
     assert server.count == 4
 
@@ -92,7 +92,7 @@ def test_failures_are_reported_and_asked_again(evaluate, server):
     assert "rag: 2 failed (AdapterParseError 2); --retry-failed asks them again" in ended.err
     server.reply = answers
     # What they failed with is in the cache, and is not what they get again.
-    found = json.loads(evaluate("rag", "--retry-failed", "--json").out)
+    found = evaluate("rag", "--retry-failed", "--json").json()
     assert (found["asked"], found["failed"]) == (2, 0)
 
 
@@ -117,7 +117,7 @@ def test_questions_whose_search_failed_are_reported_and_asked_again(evaluate, mo
     assert reported[0].split()[3] == "1"
     assert " 1/2 " in " ".join(reported)
     assert "Untouched are the questions that neither failed nor are impaired" in " ".join(ended.out.split())
-    found = json.loads(evaluate("rag", "--retry-failed", "--json").out)
+    found = evaluate("rag", "--retry-failed", "--json").json()
     assert (found["asked"], found["failed"], found["untouched"]) == (1, 0, 2)
 
 
@@ -169,7 +169,7 @@ def test_a_method_that_cannot_be_asked_is_left_out_of_the_report(evaluate, serve
     assert {file.name for file in (tmp_path / "runs").glob("*.jsonl")} == {"closed-book.jsonl", "rag.jsonl"}
     rows = (tmp_path / "runs" / "report" / "table1.csv").read_text().splitlines()[1:]
     assert [row.split(",")[0] for row in rows] == ["Closed book", "Always retrieve"]
-    assert [row["label"] for row in json.loads(evaluate(["flare", "rag"], "--json", command="compare").out)] == ["rag"]
+    assert [row["label"] for row in evaluate(["flare", "rag"], "--json", command="compare").json()] == ["rag"]
     alone = evaluate(["flare"], command="compare")
     assert (alone.code, "flare is left out" in alone.err) == (1, True)
     # A method asked for by itself is an error as any other.

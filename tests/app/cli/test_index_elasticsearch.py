@@ -18,9 +18,9 @@ def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, 
     out = keqa_command("index", corpus, *flags, "--shards", 2, "--replicas", 0).fine()
     assert f"Indexed 3 passages (en) into {elasticsearch_address}" in out
     assert f"--index {elasticsearch_address}" in out
-    reported = json.loads(keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").out)
+    reported = keqa_command("search", "Who planted the oak?", "-i", elasticsearch_address, "--json").json()
     assert [hit["id"] for hit in reported["hits"]] == ["a"]
-    ((part,),) = [json.loads(keqa_command("index", "info", elasticsearch_address, "--json").out)["indexes"]]
+    ((part,),) = [keqa_command("index", "info", elasticsearch_address, "--json").json()["indexes"]]
     assert (part["engine"], part["passages"], part["shards"], part["replicas"]) == ("elasticsearch", 3, 2, 0)
     assert part["sources"] == [str(corpus)]
     assert "Forest: The oldest oak" in keqa_command("index", "info", elasticsearch_address, "-q", "oak").out
@@ -32,7 +32,7 @@ def test_a_hybrid_with_an_embedded_index_is_asked_and_no_run_names_the_server(
     assert keqa_command("index", corpus, *flags).code == 0
     assert keqa_command("index", corpus, "-o", tmp_path / "index").code == 0
     both = f"{tmp_path / 'index'},{elasticsearch_address}"
-    found = json.loads(keqa_command("search", "boats at dawn", "-i", both, "-k", 1, "--json").out)["hits"]
+    found = keqa_command("search", "boats at dawn", "-i", both, "-k", 1, "--json").json()["hits"]
     assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 3))
     asked = tmp_path / "questions.jsonl"
     asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
@@ -89,11 +89,11 @@ def test_an_index_with_vectors_is_loaded_searched_both_ways_and_followed(
         (folder / "boat.txt").write_text("A boat at dawn.")
         keqa_command("index", "sync", dense, folder).fine()
         for address in (dense, f"{elasticsearch_address},{dense}"):
-            reported = json.loads(keqa_command("search", "a boat", "-i", address, "-k", 1, "--json").out)
+            reported = keqa_command("search", "a boat", "-i", address, "-k", 1, "--json").json()
             assert [hit["title"] for hit in reported["hits"]] == ["boat"]
         keqa_command("index", "sync", elasticsearch_address, folder).refused("has vectors, which change with its text")
         keqa_command("search", "a boat", "-i", dense.partition("@")[0]).refused(f"write the index as {dense}")
-        ((part,),) = [json.loads(keqa_command("index", "info", dense, "--json").out)["indexes"]]
+        ((part,),) = [keqa_command("index", "info", dense, "--json").json()["indexes"]]
         assert (part["engine"], part["passages"], part["encoder"]["model"]) == ("elasticsearch-dense", 2, model)
     finally:
         server.close()

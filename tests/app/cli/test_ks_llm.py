@@ -55,4 +55,4 @@ def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp
     assert [json.loads(one)["passages"][0]["title"] for one in documents] == ["Carmouth"] * 2
     assert "| KS-LLM" in (tmp_path / "out" / "tables" / "ks-llm-table1.md").read_text()
     # What is finished is not asked again.
-    assert json.loads(keqa_command(*run, "--json").out) == found
+    assert keqa_command(*run, "--json").json() == found

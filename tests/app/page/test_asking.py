@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from fixtures.findings import EACH, GUESS, GUESSED, found
-from fixtures.serving import MARKUP, QUESTION, until
+from fixtures.serving import MARKUP, QUESTION, TOKEN, until
 from servers.openai_server import OpenAIServer
 
 from keqa.cli.serve import _about
@@ -18,8 +18,6 @@ from keqa.programs.abstention import Abstention
 __all__ = ["found"]
 
 pytestmark = pytest.mark.server
-
-TOKEN = "a-token-of-thirty-characters-0"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from fixtures.serving import TOKEN
 from starlette.testclient import TestClient
 
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
@@ -12,7 +13,6 @@ from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, Quest
 from keqa.server.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.server.serving import listen, server
 
-TOKEN = "a-token-of-thirty-characters-0"
 EVIL = "<img src=x onerror=alert(1)></script>"
 
 

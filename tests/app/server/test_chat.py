@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
-from fixtures.serving import MARKUP, QUESTION, until
+from fixtures.serving import MARKUP, QUESTION, TOKEN, until
 from servers.openai_server import HTTPFault, OpenAIServer
 
 from keqa.server.limits import ServerLimits
@@ -201,9 +201,8 @@ def test_twenty_users_at_once(serve, server):
 
 def test_the_requests_of_open_webui(serve, server):
     """As its backend sends them: a connection that is verified, a conversation as a stream, and a title for it."""
-    token = "a-token-of-thirty-characters-0"
     headers = {
-        "Authorization": f"Bearer {token}",
+        "Authorization": f"Bearer {TOKEN}",
         "HTTP-Referer": "https://openwebui.com/",
         "X-Title": "Open WebUI",
         "X-OpenWebUI-User-Name": "Ann",
@@ -215,7 +214,7 @@ def test_the_requests_of_open_webui(serve, server):
         {"role": "user", "content": "To whom is the mayor married?"},
     ]
     title = '### Task:\nGenerate a title as JSON: { "title": "…" }\n### Chat History:\n<chat_history>…</chat_history>'
-    with serve(server, token=token).client as client:
+    with serve(server, token=TOKEN).client as client:
         assert client.get("/v1/models", headers=headers).json()["data"][0]["id"] == "keqa"
         chat = {"model": "keqa", "messages": messages, "stream": True, "temperature": 0.7, "max_tokens": 500}
         streamed = client.post("/v1/chat/completions", json=chat, headers=headers)

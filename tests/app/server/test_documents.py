@@ -6,7 +6,7 @@ import json
 
 import pytest
 from fixtures.browser import browser, open_page
-from fixtures.serving import QUESTION
+from fixtures.serving import QUESTION, TOKEN
 
 from keqa.errors import InputError
 from keqa.server.application import Documents
@@ -17,7 +17,6 @@ __all__ = ["browser", "open_page"]
 pytestmark = pytest.mark.server
 
 OUTSIDE = ". .. ../outside.txt sub/../../outside.txt /etc/passwd link.txt .env .hidden/a.txt key.pem sub missing.txt"
-TOKEN = "a-token-of-thirty-characters-0"
 
 
 @pytest.fixture

@@ -7,14 +7,12 @@ import sys
 
 import httpx2
 import pytest
-from fixtures.serving import MARKUP, QUESTION
+from fixtures.serving import MARKUP, QUESTION, TOKEN
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 pytestmark = pytest.mark.server
-
-TOKEN = "a-token-of-thirty-characters-0"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import uvicorn
-from fixtures.serving import QUESTION, until
+from fixtures.serving import QUESTION, TOKEN, until
 from uvicorn.server import ServerState
 
 from keqa.server.application import Documents
@@ -20,8 +20,6 @@ from keqa.server.mcp_tools import mcp_server
 from keqa.server.serving import Connection
 
 pytestmark = pytest.mark.server
-
-TOKEN = "a-token-of-thirty-characters-0"
 
 
 def connect(serving):

@@ -14,14 +14,11 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from fixtures.serving import QUESTION
+from fixtures.serving import QUESTION, TOKEN
 from openai import AuthenticationError, OpenAI
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.server.serving import is_local, listen, token_for
-
-TOKEN = "a-token-of-thirty-characters-0"
-
 
 LOCAL = ("127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST")
 OTHERS = ("0.0.0.0", "::", "192.168.1.20", "example.org", "")

