@@ -159,6 +159,10 @@ def missing_quiz(
     kept = sum(one.kept for one in passages)
     if kept:
         why = f"the passages kept ({kept}) {_carried(support)}"
+    elif passages and support == NO_REPLY:
+        why = f"the passages found ({len(passages)}) {_carried(support)}"
+    elif any(one.verdict == "not cited" for one in passages):
+        why = f"none of the {len(passages)} passages found tells it, by the reply"
     elif passages:
         why = f"none of the {len(passages)} passages found {'was judged to help' if about else 'is about it'}"
     else:

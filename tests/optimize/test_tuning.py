@@ -23,7 +23,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)
-SWITCHES = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
+SWITCHES = ("draft", "cite", "listwise", "summarize_single", "summarize_known", "prefer_reliable")
 
 
 NOTHING = {name: () for name in GRID if name != BOUNDARY}
@@ -148,9 +148,9 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 
 
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
-    grid = only(**dict.fromkeys(SWITCHES, BOTH), on_nothing_helpful=("closed_book",))
+    grid = only(**dict.fromkeys(SWITCHES[2:], BOTH), on_nothing_helpful=("closed_book",))
     found = tuned(setting(val=1), grid=grid)
-    tried = [tuple(one.settings[name] for name in SWITCHES[:3]) for one in found.curve]
+    tried = [tuple(one.settings[name] for name in SWITCHES[2:5]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
     assert [one.settings["on_nothing_helpful"] for one in found.curve[4:]] == ["closed_book"]
     # Among equals the program's own settings stay.
@@ -172,7 +172,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
         return reply(name, inputs, config)
 
     world.engine.reply = whole
-    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES, BOTH)))
+    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES[2:], BOTH)))
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
@@ -287,7 +287,7 @@ def test_what_is_tried_where_nothing_is_said():
         "threshold": ("0.4", "0.6", "0.8", "1"),
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
-        **dict.fromkeys(("listwise", "summarize_single", "summarize_known", "prefer_reliable"), (False, True)),
+        **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
         "on_nothing_helpful": ("largest_cluster", "closed_book"),
         "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
