@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
@@ -31,14 +31,21 @@ from keqa.programs.records import (
     QuizRecord,
     QuizSource,
     SampleRecord,
-    Verdict,
     fraction_text,
 )
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.stages.documents import NO_REPLY, OwnDocuments, contradicting, missing_quiz, spoken_in, tells
+from keqa.programs.stages.documents import (
+    NO_REPLY,
+    OwnDocuments,
+    carrying,
+    contradicting,
+    missing_quiz,
+    spoken_in,
+    tells,
+)
 from keqa.programs.stages.joined import Citing, Drafting
 from keqa.programs.stages.picking import Listwise, Picking, Reference, unjudged, verdict_on, with_kept
 from keqa.programs.stages.selection import Selection, Similarity, with_key_sentences
@@ -456,12 +463,11 @@ class KEQA(Program):
         verdicts = unjudged(hits, "not read: of too many, the first were")
         if self.declines:
             verdicts = without_older(text, verdicts)
-        doubted = self.picking.doubted(hits)
         # Unreliable sources come last.
+        doubted = self.picking.doubted(hits)
         order = sorted((place for place, one in enumerate(verdicts) if one.kept), key=doubted.__getitem__)
         passages = [hits[place].passage for place in order]
         shown = [one.rendered if documents is None else documents.shown(one) for one in passages]
-        asked.passages = verdicts
         try:
             own = documents is not None
             answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
@@ -473,21 +479,19 @@ class KEQA(Program):
             note("answer", error.cause, error.message, "found no answer in the passages", number)
             asked.fields["support"] = NO_REPLY
             return None
-        for place in order[read:]:
-            verdicts[place] = verdicts[place].model_copy(update={"kept": False})
-        for position, place in enumerate(order[:read]):
-            kept = position in cited
-            said: Verdict = "cited" if kept else "not cited"
-            verdicts[place] = verdict_on(hits[place], said, kept, f"{said} for an answer")
+        why = "cited for an answer"
+        if documents is not None and asked.what[1] == "short" and not is_abstention(answer):
+            found = carrying(answer, text, passages[:read], cited)
+            if found is not None:
+                cited, why = found, "has the words of the answer, which does not cite it"
+        asked.passages = _with_cited(verdicts, order, read, cited, why)
         if cited and asked.told_by(answer):
             if documents is not None:
                 await self._check(asked, answer, [shown[position] for position in cited])
             return answer
         if not cited and not is_abstention(answer, asked.what[2]):
             note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
-        for place in order[:read]:
-            verdicts[place] = verdict_on(hits[place], "not cited", kept=False, why="not cited for an answer")
-        asked.passages = self._with_top(verdicts)
+        asked.passages = self._with_top(_with_cited(verdicts, order, read, (), why))
         return None
 
     def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
@@ -576,6 +580,18 @@ class KEQA(Program):
 def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
     """The resolved quizzes that have an answer, with it."""
     return [(one.resolved, one.answer) for one in quizzes if one.resolved and one.answer and not one.abstained]
+
+
+def _with_cited(
+    verdicts: Sequence[PassageVerdict], order: Sequence[int], read: int, cited: Collection[int], why: str
+) -> list[PassageVerdict]:
+    """The verdicts on passages, of which the first so many were read in an order, by the positions that are cited."""
+    found = list(verdicts)
+    for position, place in enumerate(order):
+        kept = position in cited
+        said = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
+        found[place] = verdicts[place].model_copy(update={"kept": kept, **(said if position < read else {})})
+    return found
 
 
 def _is_an_option(draft: Draw, asked: Question) -> bool:

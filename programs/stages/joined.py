@@ -15,7 +15,7 @@ from keqa.programs.calls.session import CallLimiter, note
 from keqa.programs.calls.texts import Copies, text_of
 from keqa.programs.gate import Draw
 from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
-from keqa.programs.stages.stage import Stage, written_quizzes
+from keqa.programs.stages.stage import Stage, is_the_question, written_quizzes
 from keqa.signatures import AnswerAndCite, DraftQuizzes
 
 
@@ -50,6 +50,9 @@ class Drafting(Stage):
             message = f"{len(drafts)} drafts of {len(reply.quizzes)} quizzes"
             note("decompose", "MissingDrafts", message, "examined each quiz by itself")
             return quizzes, {}
+        if all(is_the_question(quiz.text, question) for quiz in quizzes):
+            # Small language models repeat it.
+            quizzes = [Quiz(quizzes[0].index, question)]
         given = getattr(reply.completions, "logprobs", None)
         likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]

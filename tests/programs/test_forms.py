@@ -259,6 +259,21 @@ def test_what_the_documents_do_not_say_is_a_finding(made):
     assert engine.count == {"AnswerAndCite": 1}
 
 
+@pytest.mark.parametrize(("citations", "kept"), [([], ["p0"]), ([9], ["p0"]), ([2], ["p0"]), ([1, 2], ["p0", "p1"])])
+def test_over_documents_of_ones_own_the_words_of_an_answer_say_what_carries_it(made, citations, kept):
+    texts = ("Ann Ok was born in Bergen.", "Ann Ok likes to sail.", "It rains in Bergen.")
+    reply = replies((), read={"": (citations, "Bergen")})
+    record = made(said=reply, own=True, texts=texts, decompose=False)[0]("Where was Ann Ok born?").record
+    assert (record.answer, [one.passage_id for one in record.quizzes[0].passages if one.kept]) == ("Bergen", kept)
+
+
+def test_a_plan_that_repeats_the_question_is_one_quiz(made):
+    asked = "Where was Ann Ok born?"
+    program, engine = made(said=replies(["Bergen", "Oslo"], quizzes=[asked, asked]))
+    record = program(asked).record
+    assert ([quiz.text for quiz in record.quizzes], record.answer, engine.count.total()) == ([asked], "Bergen", 1)
+
+
 def test_an_older_passage_that_a_newer_one_contradicts_is_not_read(made):
     program, engine = made(said=replies((), read={"": ([1], "25 euros")}), own=True, decompose=False)
     program.retriever.passages = [
