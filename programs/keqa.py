@@ -488,7 +488,7 @@ class KEQA(Program):
         if cited and asked.told_by(answer):
             if documents is not None:
                 await self._check(asked, answer, [shown[position] for position in cited])
-            return answer
+            return str(answer)
         if not cited and not is_abstention(answer, asked.what[2]):
             note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
         asked.passages = self._with_top(_with_cited(verdicts, order, read, (), why))

@@ -46,17 +46,19 @@ class Drafting(Stage):
         if reply is None:
             return quizzes, {}
         drafts = [text_of(draft) for draft in reply.drafts or []]
+        places = {quiz.index: quiz.index - 1 for quiz in quizzes}
+        again = next((quiz.index for quiz in quizzes if is_the_question(quiz.text, question)), None)
+        if again is not None:
+            # Small language models repeat the question among its quizzes, and add what is none.
+            quizzes, places = [Quiz(1, question)], {1: again - 1}
         if len(drafts) != len(reply.quizzes):
             message = f"{len(drafts)} drafts of {len(reply.quizzes)} quizzes"
             note("decompose", "MissingDrafts", message, "examined each quiz by itself")
             return quizzes, {}
-        if all(is_the_question(quiz.text, question) for quiz in quizzes):
-            # Small language models repeat it.
-            quizzes = [Quiz(quizzes[0].index, question)]
         given = getattr(reply.completions, "logprobs", None)
         likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
-        return quizzes, {quiz.index: found[quiz.index - 1] for quiz in quizzes}
+        return quizzes, {index: found[place] for index, place in places.items()}
 
 
 class Citing(Stage):

@@ -158,7 +158,7 @@ async def written_quizzes(
     """
     whole, single = [Quiz(1, question)], "took the question for the single quiz"
     copies = Copies(predictor, [question], "quizzes") if own else None
-    set_up = {} if config is None else {"config": dict(config)}
+    set_up: dict[str, Any] = {} if config is None else {"config": dict(config)}
     try:
         prediction = await ask(predictor, "decompose", copies=copies, question=question, **set_up)
     except CallError as error:
