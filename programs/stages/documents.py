@@ -142,6 +142,9 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
     """
     if cited and not words_lacking(answer, [_told_by(passages[place]) for place in cited]):
         return None
+    if not words_lacking(answer, [quiz]):
+        # What says again what was asked is in every passage about it.
+        return None
     found = [
         place
         for place, one in enumerate(passages)

@@ -265,6 +265,9 @@ def test_over_documents_of_ones_own_the_words_of_an_answer_say_what_carries_it(m
     reply = replies((), read={"": (citations, "Bergen")})
     record = made(said=reply, own=True, texts=texts, decompose=False)[0]("Where was Ann Ok born?").record
     assert (record.answer, [one.passage_id for one in record.quizzes[0].passages if one.kept]) == ("Bergen", kept)
+    reply = replies((), read={"": ([], "Ann Ok")})
+    echo = made(said=reply, own=True, texts=texts, decompose=False)[0]("Where was Ann Ok born?").record
+    assert echo.answer_source == "unanswered"
 
 
 @pytest.mark.parametrize("second", ["Where was Ann Ok born?", "UNKNOWN", "Where is #2?"])
