@@ -27,7 +27,7 @@ from keqa.evaluation.run_file import read_run
 from keqa.lms import address_for, build_lm, check_model, check_reachable
 from keqa.optimize.alignment import Settled
 from keqa.optimize.boundary import Collected, collect, train_light, write_collected
-from keqa.optimize.boundary.collect import write_private
+from keqa.optimize.boundary.collect import from_memory, write_private
 from keqa.programs.boundary import BoundaryModel, LightModel, read_model
 from keqa.programs.build import Parts, own_of
 from keqa.programs.fingerprint import lm_spec
@@ -168,14 +168,15 @@ class _Run:
             rows = rows_of(specs, asked, models, made_from, run, **how)
             warn_of_failures(rows, f"{asked.dataset}, ")
             paths += [row.path for row in rows]
-        grids = kbm_tables(entries_of(self._runs(paths)))
-        if self.drawn is not None:
-            both = self._collected(self.drawn, "figure2", self.retriever)
-            golds = {quiz_key(one.question): one.answers for one in as_examples(self.drawn.examples)}
-            masking = MaskingRetriever(self.retriever, lambda query: golds.get(quiz_key(query), ()))
-            masked = self._collected(self.drawn, "figure2", masking)
-            grids += design.drawn_tables(self.drawn.dataset, both, masked)
-        return grids
+        entries = entries_of(self._runs(paths))
+        if self.drawn is None:
+            return kbm_tables(entries)
+        both = self._collected(self.drawn, "figure2", self.retriever)
+        golds = {quiz_key(one.question): one.answers for one in as_examples(self.drawn.examples)}
+        masking = MaskingRetriever(self.retriever, lambda query: golds.get(quiz_key(query), ()))
+        masked = self._collected(self.drawn, "figure2", masking)
+        accuracies = {quiz_key(one.quiz): float(one.accuracy) for one in from_memory(both).quizzes}
+        return [*kbm_tables(entries, accuracies), *design.drawn_tables(self.drawn.dataset, both, masked)]
 
     def _runs(self, paths: Sequence[Path]) -> list[Any]:
         """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""

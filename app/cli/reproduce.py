@@ -122,6 +122,7 @@ class KSOptions:
         "The embedding model of the distance, by name or folder; words compares words.",
         shown="local/minilm, where it is installed",
     )
+    one_text: bool = option("Embed the triples as one text (equation 2), not each by itself.", default=False)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
@@ -75,15 +76,19 @@ class Compared:
         return (ratio * passages + (1 - ratio) * memory) / len(asked)
 
 
-def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
-    """The tables of KBM for the first language model with their rows, and those of all language models."""
+def kbm_tables(entries: Sequence[Entry], accuracies: Mapping[str, float] | None = None) -> list[Grid]:
+    """The tables of KBM for the first language model with their rows, and those of all language models.
+
+    `accuracies` are those of draws that no row has, by the text of the question (`keqa.data.question.quiz_key`).
+    """
     models = []
     for lm, found in by_lm(entries).items():
         memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
         judged = [entry for entry in found if entry.method == "kbm"]
         if memory is not None and retrieval is not None and judged:
             models.append(Compared(lm, found, memory, retrieval, judged))
-    makers = (_overall, _first_version, _changing, _hops, _efficiency, _known, _intervals, _judged_again)
+    intervals = partial(_intervals, drawn=dict(accuracies or {}))
+    makers = (_overall, _first_version, _changing, _hops, _efficiency, _known, intervals, _judged_again)
     grids = [make(found) for make in makers for found in models[:1]]
     grids += [_plug_in(models), *map(_frequencies, models[:1]), _masked(entries)]
     return [grid for grid in grids if grid is not None]
@@ -287,9 +292,8 @@ def _known(found: Compared) -> Grid:
     return table("kbm-figure4", "What is called known and unknown", rows, f"{note} {_remark('figure4')}")
 
 
-def _intervals(found: Compared) -> Grid | None:
+def _intervals(found: Compared, drawn: dict[str, float]) -> Grid | None:
     """Figures 5 and 8: gains and losses by how often memory is right, where a row has draws of the questions."""
-    drawn: dict[str, float] = {}
     for one in (one for entry in found.entries for one in entry.checked()):
         if one.quiz.complete and one.quiz.samples:
             right = sum(one.right(sample.text) for sample in one.quiz.samples if not sample.abstained)

@@ -58,7 +58,7 @@ def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(scripted, tm
         shown.append(inputs["passages"])
         return {"answer": "Bo Lee" if config.temperature == 1 else "cold"}
 
-    lm, engine = scripted(reply)
+    lm, _ = scripted(reply)
     made = KEQA(None)
     made.set_lm(lm)
 
