@@ -150,7 +150,7 @@ def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:
         for size in ("7B", "72B") if papers else ():
             for of in ("saved", "change"):
                 value = papers.get((f"{indicator} {said}", size, of))
-                rows[-1].append(((f"paper, {size}", of), EMPTY if value is None else Cell(value, f"{value}")))
+                rows[-1].append(((of, f"paper, {size}"), EMPTY if value is None else Cell(value, f"{value}")))
     note = (
         f"On {dataset}, by the draws of Figure 2; the change is of accuracy, in points. Certainty is the first "
         f"version's, 1 - H. {paper('kbm')['remarks']['thresholds']}"
@@ -230,11 +230,11 @@ def judged(
             progress("judging answers", done, len(asked))
     briefly = []
     for run in runs:
-        rows = map(brief_of, run.lines)
+        rows = list(map(brief_of, run.lines))
         pairs = ([found.get((line.answer, gold), False) for gold in line.answers] for line in run.lines)
         if _by_accuracy(run):
-            rows = (replace(row, right=row.right or any(some)) for row, some in zip(rows, pairs, strict=True))
-        briefly.append(Run(run.header, list(rows)))
+            rows = [replace(row, right=row.right or any(some)) for row, some in zip(rows, pairs, strict=True)]
+        briefly.append(Run(run.header, rows))
     return briefly, len(asked) - len(found)
 
 

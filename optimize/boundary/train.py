@@ -158,7 +158,8 @@ def train_light(
             heads[aspect][variant], said[aspect] = fitted(aspect, variant)
     first = [readings(quiz, reads, target)[0] for quiz in quizzes]
     held_out = figures_of(quizzes, first, said["mastery"], said["certainty"])
-    made = {"reads": reads, "embedder": embedder, "certainty": target, "about": _about(collected, quizzes)}
+    made: dict[str, Any] = {"reads": reads, "embedder": embedder, "certainty": target}
+    made["about"] = _about(collected, quizzes)
     return _trained(LightModel(heads=heads, roots=roots_of(quizzes), **made), held_out)
 
 

@@ -76,6 +76,8 @@ def test_rows_draws_and_tables_and_what_is_finished_is_not_asked_again(run, tmp_
     assert (memory["squad2 A/E in the paper"], always["chinesesquad A/E in the paper"]) == (34.02, 83.66)
     assert rows["KBM (acc)"]["squad2 A/E in the paper"] is None
     assert "Avg. A/E in the paper" not in memory
+    # The time of Table 5's rows is the language model's.
+    assert all(row["milliseconds"] for row in found["kbm-table5"] if row["method"] in ("Always retrieve", "KBM (acc)"))
     impacts = {row["without passages"]: row for row in found["kbm-figure2"]}
     assert impacts["accuracy [0, .2)"]["Beneficial"] == impacts["accuracy [.8, 1]"]["Neutral"] == 1
     assert found["kbm-thresholds"][0]["change beside ALL RAG"] == 0
