@@ -290,7 +290,10 @@ def _by_litellm(name: str) -> Callable[[list[str]], Any]:
     litellm.suppress_debug_info = True
     bound_litellm()
     # Vectors are kept in the index; a second copy in a cache of responses would be as large.
-    return dspy.Embedder(name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0)
+    embedder: Callable[[list[str]], Any] = dspy.Embedder(
+        name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0
+    )
+    return embedder
 
 
 def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
