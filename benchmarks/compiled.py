@@ -28,7 +28,6 @@ from keqa.testbed.testbed import Testbed, TestbedQuestion, WorldSettings
 from keqa.testbed.world import GOLD, World
 
 VARIANTS = {"no reference": "none", "random R'": "random", "R_u": "similar"}
-LEAST = UtilityReference().least
 KINDS = ("helpful", "out of date", "others")
 Case = tuple[str, Hit, str]
 
@@ -60,9 +59,7 @@ def main() -> None:
 
 
 def _judged(program: KEQA, reference: UtilityReference, variant: str, cases: Sequence[Case]) -> dict[str, str]:
-    shown = VARIANTS[variant]
-    # As in the ablation: a random R' is of all of R, whatever the labels.
-    reference.variant, reference.least = shown, 0 if shown == "random" else LEAST  # type: ignore[assignment]
+    reference.variant = VARIANTS[variant]  # type: ignore[assignment]
     right: dict[str, list[float]] = {"right": [], **{kind: [] for kind in KINDS}}
     for quiz, hit, kind in cases:
         good = (program.picking(quiz, [hit])[0].verdict == "helpful") == (kind == "helpful")
