@@ -16,11 +16,13 @@ from keqa.signatures.baselines import (
 )
 from keqa.signatures.boundary import DecideRetrieval, JudgeKnowledge, StateConfidence
 from keqa.signatures.keqa import (
+    AnswerAndCite,
     AnswerFromDocuments,
     AnswerQuiz,
     AnswerQuizIfSure,
     AnswerWithKnowledge,
     DecomposeQuestion,
+    DraftQuizzes,
     JudgeConsistency,
     JudgeUtilities,
     JudgeUtility,
@@ -29,8 +31,10 @@ from keqa.signatures.keqa import (
 )
 from keqa.signatures.ks_llm import AnswerWithEvidence, ConstructTriples, ExpandSubject, GenerateDocument
 from keqa.signatures.react import AnswerFromTrajectory, ChooseAction
+from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 
 __all__ = [
+    "AnswerAndCite",
     "AnswerFromDocuments",
     "AnswerFromTrajectory",
     "AnswerQuestion",
@@ -39,9 +43,11 @@ __all__ = [
     "AnswerWithEvidence",
     "AnswerWithKnowledge",
     "ChooseAction",
+    "CompareInTable",
     "ConstructTriples",
     "DecideRetrieval",
     "DecomposeQuestion",
+    "DraftQuizzes",
     "ExpandSubject",
     "ExtendReasoning",
     "GenerateDocument",
@@ -52,6 +58,7 @@ __all__ = [
     "JudgeSupport",
     "JudgeUtilities",
     "JudgeUtility",
+    "ListItems",
     "PlanQueryChain",
     "RateUsefulness",
     "ReasonFromMemory",
@@ -62,4 +69,5 @@ __all__ = [
     "StateConfidence",
     "Summarize",
     "TranslateQuestion",
+    "WriteAnswer",
 ]

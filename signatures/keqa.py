@@ -17,6 +17,20 @@ class DecomposeQuestion(dspy.Signature):
     quizzes: list[str] = dspy.OutputField(desc="in the order in which they can be answered")
 
 
+# GenQ and Quiz in one call: the quizzes, each with a draft of its answer from memory.
+class DraftQuizzes(dspy.Signature):
+    """Break the question into the quizzes whose answers settle it, and answer each from memory where you are sure.
+
+    Each quiz asks for one piece of knowledge and is complete in itself. Where it needs the answer to an earlier quiz, write
+    #1 for the answer to quiz 1, #2 for the answer to quiz 2. A question that asks for one piece of knowledge is its own quiz.
+    The draft of a quiz is UNKNOWN where you are not sure of its answer, or of the earlier one that it needs.
+    """
+
+    question: str = dspy.InputField()
+    quizzes: list[str] = dspy.OutputField(desc="in the order in which they can be answered")
+    drafts: list[str] = dspy.OutputField(desc="for each quiz its answer, as briefly as possible, or UNKNOWN")
+
+
 # Quiz: one closed-book try at a quiz (KEQA, section 3.3, quiz assessment).
 class AnswerQuiz(dspy.Signature):
     """Answer the quiz from memory, as briefly as possible."""
@@ -76,6 +90,22 @@ class AnswerWithKnowledge(dspy.Signature):
     answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
     choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
     answer: str = dspy.OutputField(desc="the answer alone")
+
+
+# Utility and RAG in one call: the answer, and which of the passages carry it.
+class AnswerAndCite(dspy.Signature):
+    """Cite the passages that tell the answer to the question, then answer it from them, as briefly as possible.
+
+    A passage on the same subject that does not tell the answer is not cited, nor is one that misleads or is out of date.
+    Where no passage tells the answer, cite none and write UNKNOWN.
+    """
+
+    passages: dict[int, str] = dspy.InputField(desc="each under its number")
+    question: str = dspy.InputField()
+    answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
+    choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
+    citations: list[int] = dspy.OutputField(desc="the numbers of the passages that tell the answer")
+    answer: str = dspy.OutputField(desc="the answer alone, or UNKNOWN")
 
 
 # Summ: conclude an explanation and the answer from the answered quizzes (KEQA, Algorithm 2, line 20).

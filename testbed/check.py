@@ -65,6 +65,14 @@ TASKS = (
     SkillTask("answer with evidence", "AnswerWithEvidence", False, dict.fromkeys(DEMONSTRATIONS, 0.7)),
     SkillTask("answer with evidence, by convention", "AnswerWithEvidence", True, {}),
     SkillTask("rewrite a follow-up", "RewriteFollowUp", False, _EASY),
+    SkillTask("draft quizzes", "DraftQuizzes", False, {}),
+    SkillTask("answer a quiz if sure", "AnswerQuizIfSure", False, {}),
+    SkillTask("answer from documents", "AnswerFromDocuments", False, {}),
+    SkillTask("answer and cite", "AnswerAndCite", False, {}),
+    SkillTask("answer and cite, by convention", "AnswerAndCite", True, {}),
+    SkillTask("write an answer", "WriteAnswer", False, {}),
+    SkillTask("list items", "ListItems", False, {}),
+    SkillTask("compare in a table", "CompareInTable", False, {}),
 )
 
 

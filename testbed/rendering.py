@@ -29,7 +29,7 @@ END = "\n\n[[ ## completed ## ]]\n<|im_end|>\n"
 NUMBERED_VERDICTS = ('": true', '": false')
 """How the verdict on one of several is written, behind its number."""
 
-_GAP = "\ue000"
+_GAP, _NUMBER = "\ue000", "\ue001"
 _TURNS = 8
 _NUMBERED = 20
 _SEARCH: Turn = (_GAP, "search", {"query": _GAP}, f'["{_GAP}"]')
@@ -60,7 +60,7 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
     """The strings of a signature's prompts and targets that hold no content, each to be one token."""
     pieces: set[str] = set()
     optional: list[dict[str, Any]] = [{}]
-    for name in ("evidence", "triples", "thoughts", "verified", "reference"):
+    for name in ("evidence", "triples", "thoughts", "verified", "reference", "findings"):
         if name in signature.input_fields:
             optional = [given | {name: value} for given in optional for value in ([], [_GAP])]
     if "thoughts" in signature.input_fields:
@@ -69,13 +69,15 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
         optional = [{"trajectory": written_trajectory(turns)} for turns in _trajectories()]
     if "answer_type" in signature.input_fields:
         optional = [given | {"answer_type": kind, "choices": []} for given in optional for kind in ("short", "yes/no")]
+    if "style" in signature.input_fields:
+        optional = [given | {"style": style} for given in optional for style in ("sentence", "report")]
     for given in optional:
         inputs = {
             name: given.get(name, _without_content(info.annotation)) for name, info in signature.input_fields.items()
         }
         made = [_outputs(signature, variant) for variant in range(2)]
         text = "".join(conversation(signature, [(inputs, out)], inputs) + target(signature, out) for out in made)
-        text = text.replace(TURN, TURN + _GAP).replace(END, _GAP + END + _GAP)
+        text = text.replace(TURN, TURN + _GAP).replace(END, _GAP + END + _GAP).replace(f'["{_NUMBER}"]', f"[{_GAP}]")
         for verdict in NUMBERED_VERDICTS:
             text = text.replace(verdict, _GAP + verdict + _GAP)
         instructions = signature.instructions.strip().splitlines()
@@ -102,6 +104,8 @@ def _without_content(annotation: Any) -> Any:
         return {number: number % 2 == 1 for number in range(1, _NUMBERED + 1)}
     if "dict[int" in str(annotation):
         return dict.fromkeys(range(1, _NUMBERED + 1), _GAP)
+    if "list[int]" in str(annotation):
+        return [_NUMBER]
     return [_GAP] if "list" in str(annotation) else _GAP
 
 

@@ -84,9 +84,12 @@ KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 STRETCHES = {
     "comparing": (0.5, 0.62, 0.35),
-    "JudgeUtility": (0.62, 1.0, 0.23),
-    "JudgeUtilities": (0.62, 1.0, 0.13),
-    "Summarize": (0.62, 1.0, 0.22),
+    "JudgeUtility": (0.62, 1.0, 0.22),
+    "JudgeUtilities": (0.62, 1.0, 0.06),
+    "Summarize": (0.62, 1.0, 0.2),
+    "AnswerAndCite": (0.62, 1.0, 0.16),
+    "DraftQuizzes": (0.62, 1.0, 0.12),
+    "WriteAnswer": (0.62, 1.0, 0.1),
 }
 """By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so.
 

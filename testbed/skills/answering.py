@@ -88,7 +88,8 @@ def _passage(
     return passage(world, kind, entity, some_relations(kind, rng, including=including, without=without), rng)
 
 
-def _distractor(world: World, fact: Fact, rng: random.Random) -> str:
+def distractor(world: World, fact: Fact, rng: random.Random) -> str:
+    """A passage that does not tell a fact: one on the same subject, or on another."""
     kind = RELATIONS[fact.relation].kind
     chance = rng.random()
     if chance < 0.25:
@@ -107,7 +108,7 @@ def some_passages(setting: Setting, facts: Iterable[Fact]) -> list[str]:
         for fact in dict.fromkeys(facts)
     ]
     for _ in range(rng.randint(0, max(0, setting.passages - len(found)))):
-        found.append(_distractor(world, rng.choice(list(facts)), rng))
+        found.append(distractor(world, rng.choice(list(facts)), rng))
     rng.shuffle(found)
     return found
 

@@ -95,7 +95,7 @@ def plan(setting: Setting) -> Example:
     elif chance < 0.6:
         world, question = grafted(setting)
     else:
-        question = _partly_known(setting)
+        question = partly_known(setting)
     form = setting.form
     values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
     resolved = question.resolved(world, form)
@@ -113,7 +113,7 @@ def plan(setting: Setting) -> Example:
     return {"question": question.text, "verified": verified}, {"queries": queries, "answers": answers}
 
 
-def _partly_known(setting: Setting) -> Composed:
+def partly_known(setting: Setting) -> Composed:
     """A question over what the LM believes whose answer it is not told as a whole."""
     maker = QuestionMaker(setting.world, setting.rng)
     known = set(setting.memory)
