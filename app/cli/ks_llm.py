@@ -37,7 +37,7 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
     check_models(models)
     named = options.data or ([_TESTBED] if models.lm is None else list(datasets("ks-llm")))
     design = paper("ks-llm")["experiments"]
-    settings = _distance(own.similarity) | {"top_k": _PASSAGES} | ({"one_text": True} if own.one_text else {})
+    settings = _distance(own.similarity) | {"top_k": _PASSAGES, "one_text": own.one_text} | design["settings"]
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):

@@ -82,6 +82,7 @@ def test_rows_draws_and_tables_and_what_is_finished_is_not_asked_again(run, tmp_
     assert impacts["accuracy [0, .2)"]["Beneficial"] == impacts["accuracy [.8, 1]"]["Neutral"] == 1
     assert found["kbm-thresholds"][0]["change beside ALL RAG"] == 0
     assert found["kbm-first-figure2"][0]["answers MASK"] == 1 - memory["chinesesquad A/E"]
+    assert str(tmp_path) not in (tmp_path / "out" / "squad2" / "kbm-acc.jsonl").read_text()
     assert "| Closed book" in (tmp_path / "out" / "tables" / "kbm-table1.md").read_text()
 
     count = run.server.count
