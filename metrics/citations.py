@@ -30,12 +30,6 @@ class CitationQuality:
     recall: float
     precision: float
 
-    @property
-    def f1(self) -> float:
-        """The harmonic mean."""
-        total = self.recall + self.precision
-        return 2 * self.recall * self.precision / total if total else 0.0
-
 
 def citation_quality(text: Sequence[Cited], entails: Entails) -> CitationQuality:
     """ALCE's citation recall and precision; nothing written is worth nothing.

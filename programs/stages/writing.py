@@ -11,7 +11,7 @@ import dspy
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import gather, note
+from keqa.programs.calls.session import Session, gather, note, run_blocking
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import cited_in, cited_sentences, with_citations, without_citations
 from keqa.programs.declared import Style
@@ -115,6 +115,16 @@ class Writing(Stage):
                 break
             more = len(passages) >= most
         return _renumbered(items, passages, more)
+
+    def judge(self, question: str) -> Callable[[Sequence[str], str], bool]:
+        """Says whether passages carry a sentence, by their words or else by the judge; for measuring, not answering."""
+
+        def entails(passages: Sequence[str], sentence: str) -> bool:
+            session = Session(self.bound, blocking=True)
+            found, _ = run_blocking(lambda: session.run(support_of(self.support, question, sentence, passages)))
+            return found is True
+
+        return entails
 
     async def _compared(
         self, question: str, shown: dict[int, str], mark: bool
