@@ -111,7 +111,7 @@ class Writing(Stage):
             passages += further[: len(shown)]
             said = [text_of(one) for one in reply["items"] or [] if not is_abstention(without_citations(text_of(one)))]
             new = await gather([self._checked(question, one, one, shown, mark) for one in said])
-            if not _merged(items, new) or (not whole and len(passages) == before + len(further)):
+            if (not _merged(items, new) and before) or (not whole and len(passages) == before + len(further)):
                 break
             more = len(passages) >= most
         return _renumbered(items, passages, more)
