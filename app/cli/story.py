@@ -151,9 +151,9 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
         _add_passages(tree, record.passages, (), full)
     if record.written is not None and record.written.statements:
         branch = tree.add(Text(f"written as a {record.written.style}"))
-        for one in record.written.statements:
-            mark, style = ("✓", "green") if one.supported is not False else ("✗", "yellow")
-            branch.add(plain(f"{mark} {one.text} ({one.why})", style))
+        for statement in record.written.statements:
+            mark, style = ("✓", "green") if statement.supported is not False else ("✗", "yellow")
+            branch.add(plain(f"{mark} {statement.text} ({statement.why})", style))
     if record.unanswered is not None and record.unanswered.guess is not None:
         tree.add(_labelled("It would have guessed", record.unanswered.guess, "dim"))
     if record.degradations:

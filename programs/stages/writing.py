@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
@@ -66,18 +66,26 @@ class Writing(Stage):
         *,
         mark: bool = False,
     ) -> Written:
-        """A sentence, a report or a table from passages, which are numbered in their order."""
+        """A text, a list or a table from passages, which are numbered in their order."""
+        if style == "list":
+
+            async def found(k: int) -> Sequence[PassageVerdict]:
+                return passages[:k]
+
+            return await self.gathered(question, found, max(1, len(passages)), len(passages) + 1, mark=mark)
         shown = {number: self._shown(passage) for number, passage in enumerate(passages, 1)}
-        read = {"style": style, "passages": list(passages), "looked_at": len(passages)}
+        written = Written(style=style, passages=list(passages), looked_at=len(passages))
         if style == "table":
             statements, table = await self._compared(question, shown, mark)
-            return Written(**read, statements=statements, table=table, text=_in_markdown(table))
-        asked = {"findings": list(findings), "question": question, "style": style}
+            told = {"statements": statements, "table": table, "text": _in_markdown(table)}
+            return written.model_copy(update=told)
+        asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
         sentences = [] if is_abstention(text) else cited_sentences(text)
         statements = await gather([self._checked(question, one, one, shown, mark) for one in sentences])
-        return Written(**read, statements=statements, text=" ".join(_told(one) for one in statements if one.given))
+        text = " ".join(_told(one) for one in statements if one.given)
+        return written.model_copy(update={"statements": statements, "text": text})
 
     async def gathered(
         self,
@@ -88,7 +96,10 @@ class Writing(Stage):
         *,
         mark: bool = False,
     ) -> Written:
-        """A list: as many passages are `found` and gone through as bring something new, `most` at the most."""
+        """A list: as many passages are `found` and gone through as bring something new, `most` at the most.
+
+        The first step may bring nothing: the passages that rank first may be about what all members have in common.
+        """
         items: list[Statement] = []
         passages: list[PassageVerdict] = []
         more = False
@@ -109,7 +120,7 @@ class Writing(Stage):
             whole, before = len(further) == wanted - len(passages), len(passages)
             # Those that did not fit are read with the next ones.
             passages += further[: len(shown)]
-            said = [text_of(one) for one in reply["items"] or [] if not is_abstention(without_citations(text_of(one)))]
+            said = [one for one in map(_on_a_line, reply["items"] or []) if not is_abstention(without_citations(one))]
             new = await gather([self._checked(question, one, one, shown, mark) for one in said])
             if (not _merged(items, new) and before) or (not whole and len(passages) == before + len(further)):
                 break
@@ -130,25 +141,20 @@ class Writing(Stage):
         self, question: str, shown: dict[int, str], mark: bool
     ) -> tuple[list[Statement], list[list[str]]]:
         reply = await ask(self.compare, "write", fitting=shown, question=question)
-        subjects = [text_of(one) for one in reply.subjects or []]
+        subjects = [_on_a_line(one).replace("|", "/") for one in reply.subjects or []]
         statements: list[Statement] = []
         table = [["", *subjects]]
-        for row in map(text_of, reply.rows or []):
-            aspect, *cells = (cell.strip() for cell in row.strip().strip("|").split("|"))
-            if len(cells) != len(subjects) or len(subjects) < 2 or not any(map(str.isalnum, aspect)):
+        for row in map(_on_a_line, reply.rows or []):
+            aspect, *cells = (cell.strip() for cell in row.strip("| ").split("|"))
+            if len(cells) != len(subjects) or len(subjects) < 2 or not _says_something(aspect):
                 note("write", "NoRow", f"{row!a:.80} is no row of {len(subjects)} subjects", "left it out")
                 continue
-            pairs = [(subject, cell) for subject, cell in zip(subjects, cells, strict=True)]
-            # A value belongs to whom the passages speak of.
-            checks = [
-                self._checked(question, cell, f"{subject}: {cell}", shown, mark)
-                for subject, cell in pairs
-                if any(map(str.isalnum, cell))
-            ]
-            checked = iter(await gather(checks))
-            made = [next(checked) if any(map(str.isalnum, cell)) else None for _, cell in pairs]
-            statements += filter(None, made)
-            told = [_told(one) if one is not None and one.given else _NOTHING for one in made]
+            told = [_NOTHING] * len(cells)
+            for place, (subject, cell) in enumerate(zip(subjects, cells, strict=True)):
+                if _says_something(cell):
+                    # A value belongs to whom the passages speak of.
+                    statements.append(await self._checked(question, cell, f"{subject}: {cell}", shown, mark))
+                    told[place] = _told(statements[-1]) if statements[-1].given else _NOTHING
             if any(cell != _NOTHING for cell in told):
                 table.append([aspect, *told])
         return statements, table if len(table) > 1 else []
@@ -179,8 +185,16 @@ class Writing(Stage):
 
 
 def _has_text(prediction: dspy.Prediction) -> None:
-    if not any(map(str.isalnum, text_of(prediction.text))):
+    if not _says_something(text_of(prediction.text)):
         raise CallError("EmptyAnswerError", "the text was empty", unusable=True)
+
+
+def _says_something(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
+def _on_a_line(value: object) -> str:
+    return " ".join(text_of(value).split())
 
 
 def _told(statement: Statement) -> str:
