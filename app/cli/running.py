@@ -116,6 +116,9 @@ def rows_of(
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
+            # A question is measured by its short answer, unless the user wants another.
+            if isinstance(program, KEQA) and program.style is None and program.writes:
+                program.style = "short"
             if compared and isinstance(program, KEQA) and program.unanswered is None and program.declines:
                 program.unanswered = "guess"
             if prepare is not None and (said := prepare(spec, program)):
@@ -165,6 +168,12 @@ def standing(tally: Tally) -> str:
 
 _SPENT = {"samples": "LM calls", "calls": "sent"}
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
+_WRITTEN = ("citation recall", "citation precision", "told", "list recall", "list precision")
+_WRITTEN_NOTE = (
+    "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
+    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; told, the share "
+    "of the texts with a gold answer; recall and precision of lists by their members."
+)
 _IMPAIRED = (
     "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
     "Untouched are the questions that neither failed nor are impaired, with their scores over these alone."
@@ -179,6 +188,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     counts = ("failed", *(["impaired"] if impaired else []))
     # Only yes/no questions and choices have an accuracy.
     scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
+    written = [name for name in _WRITTEN if any(row.tally.mean(name) is not None for row in rows)]
     declined = any(row.tally.declining.shown for row in rows)
     shown = []
     for tally, label in ((row.tally, row.spec.label) for row in rows):
@@ -187,6 +197,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
             [
                 ("run", text(f"{label}{MARK if tally.learned_from else ''}")),
                 *((name, number(tally.mean(key))) for name, key in scores.items()),
+                *((name, number(tally.mean(name))) for name in written),
                 *(declining(tally.declining) if declined else ()),
                 *((name, count(getattr(tally, name))) for name in counts),
                 *(_untouched(tally, scores) if touched else ()),
@@ -203,7 +214,13 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     whole = {row.tally.done for row in rows}
     known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
     apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (note, *([DECLINING_NOTE] if declined else []), apart, *overlap_notes(known))
+    notes = (
+        note,
+        *([_WRITTEN_NOTE] if written else []),
+        *([DECLINING_NOTE] if declined else []),
+        apart,
+        *overlap_notes(known),
+    )
     return Rendered(table("runs", "", shown, *notes))
 
 
