@@ -138,11 +138,12 @@ class KSLLM(SearchingBaseline):
     sentences are answered from (equation 4). The document is what is found for the question, as of `DocumentReader`.
     The defaults are the paper's, but for the embeddings, which need a model.
 
-    With `one_text` the triples are embedded together, as in equation 2; by default each is compared by itself, and those
-    of several subjects choose in turn. Where the language model gives no triple, which is a degradation, the question selects. Without a retriever there is
-    no document. `evidence_sentences` is the paper's k; for similarity, distance and pooling see `DistanceMeter`. Of the
-    forms of section 4.1 ``KS-Q`` selects sentences by the question and writes no triples, ``KS-S`` answers from the
-    sentences alone, and ``KS-T`` from the triples alone, and searches for nothing.
+    With `one_text` the triples are embedded together, as in equation 2; by default each is compared by itself, and
+    those of several subjects choose in turn. Where the language model gives no triple, which is a degradation, the
+    question selects. Without a retriever there is no document. `evidence_sentences` is the paper's k; for similarity,
+    distance and pooling see `DistanceMeter`. Of the forms of section 4.1 ``KS-Q`` selects sentences by the question and
+    writes no triples, ``KS-S`` answers from the sentences alone, and ``KS-T`` from the triples alone, and searches for
+    nothing.
     """
 
     method: ClassVar[str] = "ks-llm"
