@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import Bars, emit, warn, warn_of_many
@@ -26,7 +28,7 @@ from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
-from keqa.evaluation.reports.render import Rendered
+from keqa.evaluation.reports.render import Rendered, to_markdown
 from keqa.evaluation.tally import MARK, Tally, overlap_notes
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts, check_programs, own_of
@@ -242,6 +244,15 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
     """Print tables, or their unrounded values as JSON."""
     emit({grid.name: grid.records for grid in grids}, map(Rendered, grids), as_json=as_json)
+
+
+def write_grids(grids: Sequence[Grid], folder: Path) -> None:
+    """Write tables as Markdown, and their unrounded values as JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for grid in grids:
+        (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
+        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
+        (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
