@@ -7,6 +7,7 @@ from typing import Any
 
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.citations import Cited, Entails, citation_quality, list_quality
+from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord, Written
 from keqa.programs.stages.documents import words_lacking
 
@@ -49,6 +50,22 @@ def written_quality(example: Any, prediction: Any, trace: Any = None) -> float:
     cited, listed = (_harmonic(*(scores.get(name, 0.0) for name in names)) for names in shares)
     right = listed if written.style == "list" else scores.get("told", 0.0)
     return (right + cited) / 2
+
+
+def written_call(program: KEQA, record: QuestionRecord) -> tuple[str, dict[str, Any]] | None:
+    """The call that a written answer teaches: the name of its predictor, and its fields without what was left out."""
+    written, writing = record.written, program.writing
+    if writing is None or written is None or not written.text or any(one.supported is False for one in written.given):
+        return None
+    passages = {number: writing.shown(passage) for number, passage in enumerate(written.passages, 1)}
+    fields: dict[str, Any] = {"passages": passages, "question": record.standalone or record.question}
+    if written.style == "list":
+        return "writing.items", fields | {"items": [one.text for one in written.given]}
+    if written.style == "table":
+        (_, *subjects), *rows = written.table
+        return "writing.compare", fields | {"subjects": subjects, "rows": [" | ".join(row) for row in rows]}
+    findings = [f"{one.resolved} {one.answer}" for one in record.quizzes if one.resolved and one.answer]
+    return "writing.write", fields | {"findings": findings, "style": written.style, "text": written.text}
 
 
 def _harmonic(first: float, second: float) -> float:

@@ -296,16 +296,19 @@ class KEQA(Program):
         return bool(written.text) or self.declines
 
     async def _write(self, asked: Question, story: RecordBuilder, style: Style) -> None:
-        """Write from the passages kept for all quizzes, or those of the question itself where none was."""
+        """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
         if self.writing is None:
             return
         settled = [*story.quizzes, *([] if story.fallback is None else [story.fallback])]
-        kept = {(one.passage_id, one.title, one.text): one for quiz in settled for one in quiz.passages if one.kept}
+        found = [one for quiz in settled for one in quiz.passages if one.kept]
         try:
-            if not kept and not any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question):
+            asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
+            if not asked_whole and (style == "report" or not found):
+                # Quizzes ask for facts, and a report tells more than these.
                 whole = _Asked(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
                 _, verdicts = await self._picked(whole, await self._search(whole))
-                kept = {(one.passage_id, one.title, one.text): one for one in verdicts if one.kept}
+                found += [one for one in verdicts if one.kept]
+            kept = {(one.passage_id, one.title, one.text): one for one in found}
             if not kept:
                 return
             findings = [f"{quiz} {answer}" for quiz, answer in _answers(story.quizzes)]

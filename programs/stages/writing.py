@@ -73,7 +73,7 @@ class Writing(Stage):
                 return passages[:k]
 
             return await self.gathered(question, found, max(1, len(passages)), len(passages) + 1, mark=mark)
-        shown = {number: self._shown(passage) for number, passage in enumerate(passages, 1)}
+        shown = {number: self.shown(passage) for number, passage in enumerate(passages, 1)}
         written = Written(style=style, passages=list(passages), looked_at=len(passages))
         if style == "table":
             statements, table = await self._compared(question, shown, mark)
@@ -108,7 +108,7 @@ class Writing(Stage):
             further = (await found(wanted))[len(passages) :]
             if not further:
                 break
-            shown = {number: self._shown(one) for number, one in enumerate(further, len(passages) + 1)}
+            shown = {number: self.shown(one) for number, one in enumerate(further, len(passages) + 1)}
             try:
                 reply = await ask(self.items, "write", fitting=shown, question=question)
             except CallError as error:
@@ -159,7 +159,7 @@ class Writing(Stage):
                 table.append([aspect, *told])
         return statements, table if len(table) > 1 else []
 
-    def _shown(self, verdict: PassageVerdict) -> str:
+    def shown(self, verdict: PassageVerdict) -> str:
         """A passage as the language model reads it."""
         passage = Passage(verdict.passage_id, verdict.title, verdict.text, verdict.place)
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed

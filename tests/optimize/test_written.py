@@ -8,8 +8,13 @@ import dspy
 import pytest
 
 import keqa
+from keqa.data.example import as_example
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
+from keqa.metrics.answers import f1
+from keqa.optimize.asking import Trace
+from keqa.optimize.demos import from_records
+from keqa.optimize.dspy_optimizers import tunable
 from keqa.optimize.scoring import as_metric
 from keqa.optimize.written import written_quality
 from keqa.programs.keqa import KEQA
@@ -79,3 +84,17 @@ def test_a_metric_to_compile_by(program, style, written, worth):
     prediction = program(style, **written)("Where do they go?")
     assert written_quality(example, prediction) == pytest.approx(worth)
     assert callable(as_metric(written_quality))
+
+
+def test_compiling_shows_texts_whose_citations_are_right(program, tmp_path):
+    student = program("report", text="Trains go to Bremen [1]. They are blue.")
+    examples = [{"id": str(n), "question": f"Where do they go, {n}?", "answer": "Bremen"} for n in range(6)]
+    traces = [Trace(as_example(one), student(one["question"]).record, 1.0) for one in examples[:2]]
+    traces.append(traces[0]._replace(score=0.0, example=as_example(examples[2])))
+    pool = from_records(student, traces, metric=f1, threshold=0.5, closed_book=lambda one: 0.0)["writing.write"]
+    assert [(one.root, one.demo["text"], one.demo["style"]) for one in pool] == [
+        ("0", "Trains go to Bremen [1].", "report"),
+        ("1", "Trains go to Bremen [1].", "report"),
+    ]
+    assert pool[0].demo["passages"] == {1: "Trains go to Bremen.", 2: "Ships go to Kiel."}
+    assert "writing.write" in tunable(student, "mipro")

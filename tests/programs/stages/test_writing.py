@@ -101,6 +101,21 @@ def test_findings_and_the_passages_of_all_quizzes_are_written_from_and_the_short
     assert said(prediction.record) == "Trains are paid in full [1]."
 
 
+def test_a_report_tells_more_than_its_quizzes_ask_for(scripted, retriever):
+    about = "Tell me about Ann."
+    reply = replies({"text": "She lives in Kiel [1]. She sings [2]."}, answer="Kiel", quizzes=["Where does Ann live?"])
+    lm, _ = scripted(reply)
+    searched = retriever("She lives in Kiel.", "She sings.", found={"Where does Ann live?": [0], about: [0, 1]})
+    program = KEQA(searched, lms=keqa.build_roles(lm), style="report", examine=False)
+    prediction = program(about)
+    assert prediction.text == "She lives in Kiel [1]. She sings [2]."
+    assert [one["text"] for one in prediction.sources] == ["She lives in Kiel.", "She sings."]
+    assert searched.queries == ["Where does Ann live?", about]
+    program.style = "sentence"
+    assert program(about).text == "She lives in Kiel [1]."
+    assert searched.queries[2:] == ["Where does Ann live?"]
+
+
 @pytest.mark.parametrize(("own", "answer"), [(True, "Not in your documents: "), (False, "UNKNOWN")])
 def test_where_nothing_is_told_nothing_is_written(asked, own, answer):
     prediction, _ = asked(POLICY, TRAINS, own=own, reply=replies({"text": "UNKNOWN"}), style="report")
