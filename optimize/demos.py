@@ -14,6 +14,8 @@ construct            the answer drawn from the evidence that the triples found i
 draft                as decompose; drafts are what memory said, UNKNOWN where that is wrong or builds on an UNKNOWN
 cite                 the answer is right, and cites what the utility reference found helpful, or else what was kept and
                      tells it; UNKNOWN where no passage tells the gold answer
+write, items,        the written answer passes the metric's threshold; without what its passages do not carry
+compare
 ===================  ==========================================================================================
 
 The utility judge has none here: its demonstrations come from the utility reference alone. Where no quiz, answer or
@@ -42,6 +44,7 @@ from keqa.optimize.asking import Asking, Origins, Trace, Trial
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.judged import is_verdict, judges, lessons
 from keqa.optimize.options import Options
+from keqa.optimize.written import written_call
 from keqa.programs.build import complete
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import Session, run_blocking
@@ -248,6 +251,10 @@ def from_records(
         wanting.discard("answering.answer")
     watch = (failures or Failures()).watch("searching for what tells gold answers")
     found |= _from_gold_answers(program, [trace.example for trace in traces], wanting, watch)
+    for trace in traces if program.writing is not None else ():
+        call = None if trace.record is None or trace.score < threshold else written_call(program, trace.record)
+        if call is not None:
+            found.setdefault(call[0], []).append(Candidate(call[1], trace.example.answer_type, trace.example.id))
     predictors = dict(program.named_predictors())
     found |= {name: some for name, some in of_forms(program, traces, threshold).items() if name in predictors}
     return {
