@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from keqa.programs.prediction import disagreements_of, sources_of
+from keqa.conversations import SOURCES, sources_text
+from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord
 from keqa.programs.unanswered import said, without_guess
 from keqa.server.limits import ProblemError
+from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import plain
 
 Read = TypeVar("Read", bound=BaseModel)
+
+Story = Literal["reasoning", "text", "none"]
+"""Where a stream tells how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
+
+# Chat windows fold away what stands between these.
+_THINK, _THOUGHT = "<think>\n", "</think>\n\n"
+_STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DOTALL)
+_SOURCES = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
+# What Open WebUI and LibreChat have a model do beside the conversation.
+_CHORE = re.compile(
+    r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title)"
+)
+CHECKED = "\n\n*Checked against the documents:*\n\n"
+"""Stands between a draft that was told and what is left of it."""
 
 MODEL = "keqa"
 """The one model that a server has."""
@@ -60,6 +77,8 @@ class ChatRequest(BaseModel):
     response_format: dict[str, Any] | None = None
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
+    story: Story | None = None
+    sources_in_text: bool = True
 
     @classmethod
     def read(cls, body: bytes) -> ChatRequest:
@@ -74,6 +93,10 @@ class ChatRequest(BaseModel):
             "functions": bool(found.functions) and "no functions can be called",
             "response_format": wants_form and "an answer is text",
         }
+        if _CHORE.match(found.question):
+            # It would cost as much as a question, and the answer would be none.
+            message = "a title, tags or questions for a chat window are no question to the documents"
+            raise ProblemError(400, message, code="no_question", param="messages")
         for name, why in refused.items():
             if why:
                 raise ProblemError(400, f"{name}: {why}", code="unsupported_parameter", param=name)
@@ -89,11 +112,11 @@ class ChatRequest(BaseModel):
         """The questions before the last one, each with its answer, where it had one; what else was said is not read."""
         turns: list[dict[str, str]] = []
         for message in self.messages[: self._last]:
-            said = " ".join(_texts(message.content))
+            said = "\n".join(_texts(message.content))
             if message.role == "user" and said.strip():
                 turns.append({"question": said})
-            elif message.role == "assistant" and turns and said.strip():
-                turns[-1].setdefault("answer", said)
+            elif message.role == "assistant" and turns and (answer := _bare(said)):
+                turns[-1].setdefault("answer", answer)
         return turns
 
     @property
@@ -115,6 +138,11 @@ def _texts(content: str | list[_TextPart] | None) -> list[str]:
     return [content] if content else []
 
 
+def _bare(said: str) -> str:
+    """An answer as a window sends it back, without the story before it and the sources after it."""
+    return _SOURCES.sub("", _STORY.sub("", said)).rpartition(CHECKED)[2].strip()
+
+
 def _text(content: str | list[_TextPart] | None) -> str:
     if isinstance(content, list):
         if any(part.type != "text" or part.text is None for part in content):
@@ -131,8 +159,12 @@ def no_model(name: str) -> ProblemError:
 class Completion:
     """The answer to one request, whole or as events."""
 
-    def __init__(self) -> None:
+    def __init__(self, story: Story = "none", lms: Sequence[Any] = ()) -> None:
+        """Begin one; the story must repeat no key of its language models."""
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
+        self._story, self._lms = story, lms
+        # Of an answer, what was told while it was written; and whether it was written otherwise since.
+        self._told, self._otherwise, self._thinks = "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
         """The answer in one piece."""
@@ -141,15 +173,48 @@ class Completion:
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
     def begun(self) -> str:
-        """The event that an answer has begun."""
-        return self._event({"role": "assistant", "content": ""})
+        """The events that an answer has begun."""
+        return self._event({"role": "assistant", "content": ""}) + "".join(self._tells("Looking into it."))
 
-    def answered(self, record: QuestionRecord, *, with_usage: bool) -> Iterator[str]:
-        """The events of an answer."""
-        yield self._event({"content": said(record)})
-        yield self._event(_beside(record), "stop")
+    def happened(self, one: Progress) -> str:
+        """The events of what happened."""
+        if not isinstance(one, AnswerPart):
+            return "".join(self._tells(str(one)))
+        self._otherwise = self._otherwise or one.at != len(self._told)
+        # What was told cannot be taken back: a further draft is told when it counts.
+        if self._otherwise:
+            return ""
+        self._told += one.text
+        return "".join(self._said(one.text))
+
+    def answered(
+        self, record: QuestionRecord, *, with_usage: bool, link: Callable[[Source], str | None] | None = None
+    ) -> Iterator[str]:
+        """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
+        answer, told = said(record), self._told
+        rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
+        listed = "" if link is None or record.unanswered is not None else sources_text(sources_of(record), link)
+        yield from self._said(rest)
+        if listed:
+            yield from self._said(f"\n\n{listed}")
+        yield self._event({**_beside(record), "answer": answer}, "stop")
         if with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
+
+    def _tells(self, line: str) -> Iterator[str]:
+        line = str(without_secrets(line, self._lms))
+        if self._story == "reasoning":
+            yield self._event({"reasoning_content": f"{line}\n"})
+        elif self._story == "text" and not self._told:
+            yield self._event({"content": f"{'' if self._thinks else _THINK}{line.replace('<', '‹')}\n"})
+            self._thinks = True
+
+    def _said(self, text: str) -> Iterator[str]:
+        if self._thinks:
+            self._thinks = False
+            yield self._event({"content": _THOUGHT})
+        if text:
+            yield self._event({"content": text})
 
     def _event(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}

@@ -1,1 +1,2 @@
-document.getElementById("main").append(story(pageData()));
+const stories = pageData().stories || [pageData()];
+document.getElementById("main").append(...stories.map((one) => story(one)));

@@ -149,6 +149,7 @@ function quizCard(quiz, label, number, places, data) {
   const card = el("section", { class: "card quiz", "aria-label": label },
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
+  if (quiz.earlier) card.append(el("p", { class: "soft", dir: "auto" }, `Settled before, and not asked again: ${quiz.earlier}`));
   if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
   else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
