@@ -278,7 +278,7 @@ function live(text) {
     if (event.kind === "AnswerPart") {
       written = written.slice(0, event.at) + event.text;
       draft.hidden = false;
-      draft.replaceChildren(el("p", { class: "answer-text", dir: "auto" }, written));
+      draft.replaceChildren(el("p", { class: answerStyle(written), dir: "auto" }, written));
       if (state.textContent !== "writing the answer…") state.textContent = "writing the answer…";
       return;
     }
@@ -305,7 +305,7 @@ function live(text) {
       element.replaceChildren(story(event));
       const { answer, unanswered, guessed } = event.record;
       state.textContent = answer === null ? `No answer: ${event.message || ""}` : unanswered ? answer
-        : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
+        : answer.length > LONG ? "The answer is there." : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
     } else if (event.kind === "Failed") failed(event.message);
   };
   const failed = (why) => {

@@ -59,6 +59,13 @@ function story(data, withQuestion = true) {
     quizzes, own, notes(record.degradations || []), costs(record.cost));
 }
 
+// What is too long to be a headline.
+const LONG = 160;
+
+function answerStyle(text) {
+  return text && text.length > LONG ? "answer-text long" : "answer-text";
+}
+
 function answerCard(record, data, places) {
   const sources = data.sources || [];
   const card = el("section", { class: "card answer", "aria-label": "Answer" });
@@ -70,7 +77,7 @@ function answerCard(record, data, places) {
     card.append(el("p", { class: "answer-text", dir: "auto" }, record.unanswered.message), ...lookedAt(record.unanswered));
   } else {
     const guess = record.guessed && el("span", { class: "guess" }, " (a guess)");
-    card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || "", guess),
+    card.append(el("p", { class: answerStyle(record.answer), dir: "auto" }, record.answer || "", guess),
       el("p", { class: "soft" }, ANSWER_SOURCES[record.answer_source] || record.answer_source));
   }
   if (typeof record.withheld === "string") card.append(el("p", { class: "soft", dir: "auto" }, `Withheld: ${record.withheld}`));

@@ -96,7 +96,8 @@ def test_a_kill_loses_nothing_but_the_answer_in_flight(server, own_index, tmp_pa
                 name = events_of(client, conversation="")[0]["conversation"]
                 server.latency, asked = 60, server.count
                 with client.stream("POST", "/ask", json={"question": "And where?", "conversation": name}) as answer:
-                    assert "Kept" in next(answer.iter_lines())
+                    lines = answer.iter_lines()
+                    assert "Kept" in next(lines)
                     until(lambda: server.count > asked)
                     os.kill(process.pid, signal.SIGKILL)
         finally:

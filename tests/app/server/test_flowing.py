@@ -94,7 +94,8 @@ def test_who_goes_away_frees_the_calls(serve, slow):
     body = {"model": "keqa", "messages": ASKED, "stream": True}
     for _ in range(2):
         with serving.client as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
-            assert next(answer.iter_lines()).startswith("data: ")
+            lines = answer.iter_lines()
+            assert next(lines).startswith("data: ")
             until(lambda: serving.metric("keqa_in_work") == 1)
         until(lambda: serving.metric("keqa_in_work") == 0)
     assert serving.metric("keqa_questions_total", outcome="cancelled") == 2
