@@ -153,7 +153,7 @@ def _answer(
 def chat(
     options: AskedOptions,
     resume: str | None = option("Go on with a conversation: its name, or last.", default=None),
-    keep: bool = option("Keep the conversation on this machine, in a folder of yours.", default=True),
+    no_keep: bool = option("Keep nothing of the conversation on this machine.", default=False),
 ) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
@@ -166,7 +166,7 @@ def chat(
     from keqa.cli.serve import about_of
     from keqa.conversations import Conversations
 
-    kept = Conversations() if keep else None
+    kept = None if no_keep else Conversations()
     if resume is not None and kept is None:
         raise InputError("--resume goes on with a conversation that is kept: leave out --no-keep")
     # One that is not there is said before anything is opened.
@@ -284,11 +284,9 @@ class _Talk:
             complain(error)
         if record is not None:
             record = record_without_keys(record, self._roles.every)
-        ended = {"by": by, "error": "" if error is None else type(error).__name__}
-        if self._kept is None:
-            self._conversation = talk.with_answer(record, **ended)
-        else:
-            self._conversation = self._kept.answer(talk, record, **ended)
+        failed, keeping = "" if error is None else type(error).__name__, self._kept
+        ended = talk.with_answer if keeping is None else partial(keeping.answer, talk)
+        self._conversation = ended(record, by=by, error=failed)
         if record is not None and record.answer is not None:
             _show_briefly(record)
 

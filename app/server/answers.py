@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -89,7 +89,7 @@ class Answers:
         asked: Question,
         pause: float | None = None,
         ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
-    ) -> AsyncIterator[Progress | asyncio.Future[QuestionRecord] | None]:
+    ) -> AsyncGenerator[Progress | asyncio.Future[QuestionRecord] | None, None]:
         """Answer a question, and yield what happens meanwhile, None after each `pause`, and at last how it ended.
 
         It is asked by :meth:`ask` or by what is given. Who leaves early ends the question.
