@@ -40,7 +40,7 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
     check_models(models)
     named = options.data or ([_TESTBED] if models.lm is None else list(datasets("ks-llm")))
     design = paper("ks-llm")["experiments"]
-    settings = _distance(own.similarity) | {"top_k": _PASSAGES}
+    settings = _distance(own.similarity) | {"top_k": _PASSAGES} | design["settings"]
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):

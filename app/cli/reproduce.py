@@ -80,6 +80,11 @@ class PaperOptions(PresetOptions):
         shown=False,
     )
     no_reference: bool = option("Build no R and compile nothing; rows are then called w/o R.", default=False)
+    no_demonstrations: bool = option(
+        "Show no fixed demonstrations in any row; by default only the direct prompt, vanilla RAG and zero-shot CoT "
+        "go without, as in the paper.",
+        default=False,
+    )
     plain_baselines: bool = option(
         "Leave out the rows of baselines that learned from the training questions.", default=False
     )
