@@ -63,6 +63,12 @@ _WATCHED = """() => {
 }"""
 
 
+_FIRST_BYTE = """() => {
+  const asked = performance.getEntriesByType("resource").find((one) => one.name.endsWith("/ask"));
+  return (asked.responseStart - asked.startTime) / 1000;
+}"""
+
+
 class Prose(Replies):
     """Replies of which the last is prose."""
 
@@ -149,6 +155,7 @@ def _in_browser(browser: Browser, url: str, question: str) -> dict[str, float]:
     page = _asked(browser, url, question, _LOOKS["light"])
     page.wait_for_selector(".story .answer-text", timeout=120_000)
     seen: dict[str, float] = page.evaluate("window.seen")
+    seen["first byte"] = page.evaluate(_FIRST_BYTE)
     page.context.close()
     return seen
 
