@@ -24,6 +24,8 @@ Read = TypeVar("Read", bound=BaseModel)
 Story = Literal["reasoning", "text", "none"]
 """Where a stream tells how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
 
+_FREE = (None, "auto", "none")
+
 # Chat windows fold away what stands between these.
 _THINK, _THOUGHT = "<think>\n", "</think>\n\n"
 _STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DOTALL)
@@ -72,8 +74,8 @@ class ChatRequest(BaseModel):
     stream: bool = False
     stream_options: _StreamOptions | None = None
     n: int | None = None
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
+    tool_choice: Any = None
+    function_call: Any = None
     response_format: dict[str, Any] | None = None
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
@@ -89,8 +91,9 @@ class ChatRequest(BaseModel):
         wants_form = (found.response_format or {}).get("type", "text") != "text"
         refused = {
             "n": (found.n or 1) != 1 and "a question has one answer",
-            "tools": bool(found.tools) and "no tools can be called",
-            "functions": bool(found.functions) and "no functions can be called",
+            # A chat window offers its own tools with every question: whoever is offered some need not call any.
+            "tool_choice": found.tool_choice not in _FREE and "no tools can be called",
+            "function_call": found.function_call not in _FREE and "no functions can be called",
             "response_format": wants_form and "an answer is text",
         }
         if _CHORE.match(found.question):

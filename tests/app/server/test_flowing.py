@@ -118,7 +118,7 @@ async def test_an_agent_hears_of_the_progress(serve, server):
     assert any(message == "Answer: Who governs Carmouth? Heidi Fenman" for _, _, message in heard)
 
 
-# What Open WebUI 0.6 and LibreChat 0.7 send, as their sources make it.
+# What Open WebUI 0.12 sends, as it was seen, and LibreChat 0.7, as its source makes it.
 OPEN_WEBUI = {
     "stream": True,
     "model": "keqa",
@@ -135,7 +135,8 @@ OPEN_WEBUI = {
     "stream_options": {"include_usage": True},
     "temperature": 0.7,
     "max_tokens": 500,
-    "metadata": {"user_id": "1", "chat_id": "2"},
+    # It offers its own tools with every question.
+    "tools": [{"type": "function", "function": {"name": "get_current_timestamp", "parameters": {"type": "object"}}}],
 }
 LIBRECHAT = {
     "model": "keqa",
