@@ -232,7 +232,7 @@ def sources_text(sources: list[Source], link: Callable[[Source], str | None]) ->
     return "\n".join([*lines, *([""] if targets else []), *targets]) if sources else ""
 
 
-SOURCES = "**Sources**"
+SOURCES = "Sources:"
 """The heading of sources in a text."""
 
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from keqa.conversations import SOURCES, sources_text
 from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
-from keqa.programs.records import QuestionRecord
-from keqa.programs.unanswered import said, without_guess
+from keqa.programs.records import QuestionRecord, Written
+from keqa.programs.unanswered import listed, said, without_guess
 from keqa.server.limits import ProblemError
 from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import plain
@@ -27,15 +27,17 @@ Story = Literal["reasoning", "text", "none"]
 _FREE = (None, "auto", "none")
 
 # Chat windows fold away what stands between these.
-_THINK, _THOUGHT = "<think>\n", "</think>\n\n"
+_THINK, _THOUGHT = "<think>\n", "\n</think>\n\n"
 _STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DOTALL)
-_SOURCES = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
+_LISTED = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
 # What Open WebUI and LibreChat have a model do beside the conversation.
 _CHORE = re.compile(
     r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title)"
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
 """Stands between a draft that was told and what is left of it."""
+_MARKDOWN = re.compile(r"(!(?=\[)|\](?=\()|<(?=[a-zA-Z/!]))")
+_CITED = re.compile(r"\[(\d+)\]")
 
 MODEL = "keqa"
 """The one model that a server has."""
@@ -143,7 +145,7 @@ def _texts(content: str | list[_TextPart] | None) -> list[str]:
 
 def _bare(said: str) -> str:
     """An answer as a window sends it back, without the story before it and the sources after it."""
-    return _SOURCES.sub("", _STORY.sub("", said)).rpartition(CHECKED)[2].strip()
+    return _LISTED.sub("", _STORY.sub("", said)).rpartition(CHECKED)[2].strip()
 
 
 def _text(content: str | list[_TextPart] | None) -> str:
@@ -166,50 +168,55 @@ class Completion:
         """Begin one; the story must repeat no key of its language models."""
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
         self._story, self._lms = story, lms
-        # Of an answer, what was told while it was written; and whether it was written otherwise since.
-        self._told, self._otherwise, self._thinks = "", False, False
+        # Of an answer, what was written and what was told of it; and whether it was written otherwise since.
+        self._written, self._told, self._otherwise, self._thinks = "", "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
         """The answer in one piece."""
-        message = {"role": "assistant", "content": said(record), "refusal": None, **_beside(record)}
+        message = {"role": "assistant", "content": content_of(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
     def begun(self) -> str:
         """The events that an answer has begun."""
-        return self._event({"role": "assistant", "content": ""}) + "".join(self._tells("Looking into it."))
+        return self._event({"role": "assistant", "content": ""}) + "".join(self._tells("Looking into it.\n"))
 
     def happened(self, one: Progress) -> str:
-        """The events of what happened."""
+        """The events of what happened; words that are checked yet are a part of the story, as is all else."""
         if not isinstance(one, AnswerPart):
-            return "".join(self._tells(str(one)))
-        self._otherwise = self._otherwise or one.at != len(self._told)
-        # What was told cannot be taken back: a further draft is told when it counts.
+            return "".join(self._tells(f"{one}\n"))
+        if one.draft:
+            return "".join(self._tells(one.text if one.at else f"Draft: {one.text}"))
+        self._otherwise = self._otherwise or one.at != len(self._written)
+        # What was told cannot be taken back: another answer is told when it counts.
         if self._otherwise:
             return ""
-        self._told += one.text
-        return "".join(self._said(one.text))
+        self._written += one.text
+        # What can be the beginning of markup waits for what follows.
+        new = _harmless(self._written.rstrip("!]<"))[len(self._told) :]
+        self._told += new
+        return "".join(self._said(new))
 
     def answered(
         self, record: QuestionRecord, *, with_usage: bool, link: Callable[[Source], str | None] | None = None
     ) -> Iterator[str]:
         """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
-        answer, told = said(record), self._told
+        answer, told = _harmless(text_of(record)), self._told
         rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
         listed = "" if link is None or record.unanswered is not None else sources_text(sources_of(record), link)
         yield from self._said(rest)
         if listed:
             yield from self._said(f"\n\n{listed}")
-        yield self._event({**_beside(record), "answer": answer}, "stop")
+        yield self._event({**_beside(record), "answer": text_of(record)}, "stop")
         if with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
 
-    def _tells(self, line: str) -> Iterator[str]:
-        line = str(without_secrets(line, self._lms))
+    def _tells(self, words: str) -> Iterator[str]:
+        words = str(without_secrets(words, self._lms))
         if self._story == "reasoning":
-            yield self._event({"reasoning_content": f"{line}\n"})
+            yield self._event({"reasoning_content": words})
         elif self._story == "text" and not self._told:
-            yield self._event({"content": f"{'' if self._thinks else _THINK}{line.replace('<', '‹')}\n"})
+            yield self._event({"content": f"{'' if self._thinks else _THINK}{words.replace('<', '‹')}"})
             self._thinks = True
 
     def _said(self, text: str) -> Iterator[str]:
@@ -246,6 +253,27 @@ def usage(record: QuestionRecord) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
+def text_of(record: QuestionRecord) -> str:
+    """The answer as a message says it, without its sources."""
+    written = record.written
+    if written is None or not written.text:
+        return said(record)
+    # What is quoted from documents shall load no image and lead nowhere where a client shows it as Markdown.
+    return _harmless("\n\n".join([said(record), *([listed(written)] if written.style == "list" else [])]))
+
+
+def _harmless(text: str) -> str:
+    return _MARKDOWN.sub(r"\1 ", text)
+
+
+def content_of(record: QuestionRecord) -> str:
+    """What a message says; below a written answer its sources by number, as not all clients show annotations."""
+    text = text_of(record)
+    if record.written is None or not record.written.text:
+        return text
+    return f"{text}\n\n{sources_text(sources_of(record), lambda source: None)}"
+
+
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
     """What is told beside an answer."""
     return {
@@ -253,15 +281,25 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
         "disagreements": disagreements_of(record),
         **{name: getattr(record, name) for name in ("explanation", "answer_source", "confidence", "guessed")},
         "unanswered": without_guess(record.unanswered),
+        **({} if record.written is None else {"short_answer": record.answer, "written": _brief(record.written)}),
     }
+
+
+def _brief(written: Written) -> dict[str, Any]:
+    """What is told of a written answer beside its text."""
+    return written.model_dump(mode="json", include={"style", "statements", "looked_at", "more"})
 
 
 def _beside(record: QuestionRecord) -> dict[str, Any]:
     """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
-    facts, end, annotations = facts_of(record), len(record.answer or ""), []
-    for source in facts["sources"]:
+    facts, annotations = facts_of(record), []
+    text = text_of(record)
+    for number, source in enumerate(facts["sources"], start=1):
         title = source.label if source.file else source.title or source.id
-        cited = {"start_index": 0, "end_index": end, "title": title, "url": source.url}
-        annotations.append({"type": "url_citation", "url_citation": cited})
+        written = record.written is not None and record.written.text
+        places = [found.span() for found in _CITED.finditer(text) if int(found[1]) == number] if written else []
+        for start, end in places or [(0, len(text) if written else len(record.answer or ""))]:
+            cited = {"start_index": start, "end_index": end, "title": title, "url": source.url}
+            annotations.append({"type": "url_citation", "url_citation": cited})
     shown = {"sources": [source.model_dump() for source in facts["sources"]]}
     return {"annotations": annotations, **facts, **shown}

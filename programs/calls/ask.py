@@ -21,6 +21,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -65,9 +66,10 @@ async def ask(
     for_answer: bool = False,
     draws: int | None = None,
     numbered: bool = False,
-    fitting: list[str] | None = None,
+    fitting: list[str] | dict[int, str] | None = None,
     copies: Copies | None = None,
     told: str | None = None,
+    draft: bool = False,
     usable: Callable[[dspy.Prediction], object] | None = None,
     shorter: Callable[[CallError], Mapping[str, Any] | None] = lambda error: None,
     **arguments: Any,
@@ -83,10 +85,11 @@ async def ask(
         draws: How often to draw where the reply to the request as it is cannot be used.
         numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
         fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
-            the worse half of them is dropped, from this list too.
+            the worse half of them is dropped, from here too.
         copies: Refuses what was copied from a demonstration; then none is shown any more. Language models that are
             asked without any lose the form, so one short line without a marker is an answer as well.
         told: The output field whose words are told to whoever hears of the question, while they are written.
+        draft: Whether what they say is checked afterwards.
         usable: See `predict`.
         shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
         **arguments: As for `predict`.
@@ -95,7 +98,7 @@ async def ask(
         CallError: No attempt succeeded. The last one is left to the caller to record.
     """
     if fitting is not None:
-        arguments["passages"], shorter = list(fitting), partial(_halved, fitting, number)
+        arguments["passages"], shorter = copy(fitting), partial(_halved, fitting, number)
     tried = _Attempts(stage, number, draws if draws is not None else ANSWER if for_answer else JUDGEMENT)
     while True:
         checks = [] if usable is None else [usable]
@@ -109,7 +112,7 @@ async def ask(
             caller = context().caller or predict
             known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
             check = partial(_all, checks) if checks else None
-            with _telling(told):
+            with _telling(told, draft):
                 prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
         except CallError as error:
             if copies is not None:
@@ -130,7 +133,7 @@ async def ask(
 
 
 @contextmanager
-def _telling(field: str | None) -> Iterator[None]:
+def _telling(field: str | None, checked: bool) -> Iterator[None]:
     """Within it the words of a field are told as they come; an answer that may be withheld is not."""
     heard = bool(context().hears) and not current().provisional
     if field is None or not heard or dspy.settings.send_stream is not None:
@@ -142,7 +145,7 @@ def _telling(field: str | None) -> Iterator[None]:
         for at, text in draft.take(words):
             # Who has left ends the question at its next event.
             with suppress(asyncio.CancelledError):
-                report(AnswerPart(at, text))
+                report(AnswerPart(at, text, checked or context().drafts))
 
     def listener(words: str | None) -> None:
         # Words come from the threads of language models, and events happen in the question's loop, if that still runs.
@@ -197,7 +200,7 @@ def _all(checks: Sequence[Callable[[dspy.Prediction], object]], prediction: dspy
         check(prediction)
 
 
-def _halved(passages: list[str], number: int | None, error: CallError) -> dict[str, Any] | None:
+def _halved(passages: list[str] | dict[int, str], number: int | None, error: CallError) -> dict[str, Any] | None:
     """The better half of passages that exceed the context window; None where none can be left out."""
     half = len(passages) // 2
     if not half:
@@ -205,8 +208,12 @@ def _halved(passages: list[str], number: int | None, error: CallError) -> dict[s
     # The window is the language model's, and no call failed.
     action = f"tried the best {half} of {len(passages)} passages"
     note("answer", error.cause, error.message, action, number, harmless=True)
-    del passages[half:]
-    return {"passages": list(passages)}
+    if isinstance(passages, list):
+        del passages[half:]
+    else:
+        for place in list(passages)[half:]:
+            del passages[place]
+    return {"passages": copy(passages)}
 
 
 def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies | None) -> str | None:

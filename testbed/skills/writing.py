@@ -1,7 +1,6 @@
 """Training examples of drafting quizzes, citing passages, saying what is unknown, and of written answers."""
 
 import copy
-import random
 from dataclasses import replace
 
 from keqa.signatures import (
@@ -15,7 +14,7 @@ from keqa.signatures import (
 )
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, passage, some_relations
-from keqa.testbed.questions import Composed
+from keqa.testbed.questions import Composed, list_question
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import distractor, draw_question, question_about, quiz_on, some_passages
 from keqa.testbed.skills.judging import grafted, partly_known
@@ -194,17 +193,6 @@ def _report(setting: Setting) -> tuple[str, list[str], str]:
         stated = RELATIONS[fact.relation].states[0].format(r=entity, v=world.write(fact, Convention(1)))
         sentences.append(f"{capital(stated).removesuffix('.')} {_cited(numbers)}.")
     return rng.choice(_REPORTS).format(e=entity), passages, " ".join(sentences) or UNKNOWN
-
-
-PLURALS = {"person": "people", "company": "companies", "city": "cities", "country": "countries"}
-LISTED = ("List every {kind} whose {relation} is {v}.", "List all {kinds} whose {relation} is {v}.")
-"""How the members of a list are asked for."""
-
-
-def list_question(rng: random.Random, relation: str, value: str) -> str:
-    """The question for all entities of which a relation has a value."""
-    kind = RELATIONS[relation].kind
-    return rng.choice(LISTED).format(kind=kind, kinds=PLURALS.get(kind, f"{kind}s"), relation=relation, v=value)
 
 
 @skill(ListItems, share=0.3, scored="items")

@@ -107,7 +107,7 @@ def test_a_conversation_as_markdown_and_as_a_page(kept):
     talk = kept.ask(talk, "When?")
     text = exported(talk, "md", lambda source: f"http://here/{source.file}#page={source.page}")
     assert text == (
-        "# What is \\*the\\* fee?\n\nAnswers from rules.\n\n## What is \\*the\\* fee?\n\n5 crowns\n\n**Sources**\n\n"
+        "# What is \\*the\\* fee?\n\nAnswers from rules.\n\n## What is \\*the\\* fee?\n\n5 crowns\n\nSources:\n\n"
         "1. [Harbour \\[rules\\] (rules.pdf, page 3)](http://here/rules.pdf#page=3)\n\n"
         "[1]: http://here/rules.pdf#page=3\n\n## When?\n\nNo answer: it was broken off.\n"
     )

@@ -1,2 +1,2 @@
-const stories = pageData().stories || [pageData()];
-document.getElementById("main").append(...stories.map((one) => story(one)));
+const told = pageData().stories || [pageData()];
+document.getElementById("main").append(...told.map((one) => story(one)));

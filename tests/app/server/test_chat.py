@@ -52,7 +52,7 @@ def test_a_stream_of_the_same(client):
     ) as stream:
         *chunks, last = stream
     assert chunks[0].choices[0].delta.role == "assistant"
-    listed = "\n\n**Sources**\n\n1. Heidi Fenman (1)"
+    listed = "\n\nSources:\n\n1. Heidi Fenman (1)"
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == f"Flora Isvik{listed}"
     end = chunks[-1].choices[0]
     assert end.finish_reason == "stop"
@@ -225,7 +225,7 @@ def test_the_requests_of_open_webui(serve, server):
         titled = client.post("/v1/chat/completions", json=named, headers=headers)
     events = [json.loads(part[6:]) for part in streamed.text.split("\n\n") if part.startswith("data: {")]
     said = "".join(one["choices"][0]["delta"].get("content") or "" for one in events)
-    assert said == "Flora Isvik\n\n**Sources**\n\n1. Heidi Fenman (1)"
+    assert said == "Flora Isvik\n\nSources:\n\n1. Heidi Fenman (1)"
     assert streamed.text.endswith("data: [DONE]\n\n")
     # The window takes the first question for the title then.
     assert (titled.status_code, titled.json()["error"]["code"]) == (400, "no_question")

@@ -50,7 +50,7 @@ def test_a_conversation_goes_on_where_it_was_and_asks_nothing_again(serve, serve
         assert [turn["record"]["answer"] for turn in turns] == ["Flora Isvik", "Flora Isvik"]
         markdown = client.get(f"/conversations/{name}?form=md")
         assert markdown.headers["content-disposition"] == f'attachment; filename="conversation-{name}.md"'
-        assert f"## {QUESTION}\n\nFlora Isvik\n\n**Sources**" in markdown.text
+        assert f"## {QUESTION}\n\nFlora Isvik\n\nSources:" in markdown.text
         assert client.get(f"/conversations/{name}?form=html").text.startswith("<!DOCTYPE html>")
         assert client.delete(f"/conversations/{name}").status_code == 200
         assert client.get(f"/conversations/{name}").status_code == 400

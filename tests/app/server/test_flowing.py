@@ -18,7 +18,7 @@ from keqa.server.chat import ChatRequest
 pytestmark = pytest.mark.server
 
 ASKED = [{"role": "user", "content": QUESTION}]
-LISTED = "Flora Isvik\n\n**Sources**\n\n1. Heidi Fenman (1)"
+LISTED = "Flora Isvik\n\nSources:\n\n1. Heidi Fenman (1)"
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def test_the_story_comes_in_the_reasoning_field_and_then_the_answer_word_by_word
 def test_the_story_as_text_that_windows_fold_away(client):
     reasoning, content = streamed(client, story="text")
     assert not any(reasoning)
-    assert re.fullmatch(r"<think>\n(.+\n)+</think>\n\n" + re.escape(LISTED), "".join(content))
+    assert re.fullmatch(r"<think>\n(.+\n)+\n</think>\n\n" + re.escape(LISTED), "".join(content))
     assert "".join(streamed(client, story="none", sources_in_text=False)[1]) == "Flora Isvik"
 
 
 def test_what_a_window_sends_back_is_the_answer_alone():
-    said = "<think>\nLooking\n</think>\n\nSo it is [1].\n\n**Sources**\n\n1. [a](http://b)\n\n[1]: http://b"
+    said = "<think>\nLooking\n</think>\n\nSo it is [1].\n\nSources:\n\n1. [a](http://b)\n\n[1]: http://b"
     body = {"model": "keqa", "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": said}]}
     folded = '<details type="reasoning" done="true">\n<summary>Thought</summary>\n> x\n</details>\nNo.'
     body["messages"] += [{"role": "user", "content": "b"}, {"role": "assistant", "content": folded}]
@@ -128,7 +128,7 @@ OPEN_WEBUI = {
         {
             "role": "assistant",
             "content": '<details type="reasoning" done="true" duration="1">\n<summary>Thought for 1 second</summary>\n'
-            "&gt; Quiz 1\n</details>\nHeidi Fenman\n\n**Sources**\n\n1. Heidi Fenman (1)",
+            "&gt; Quiz 1\n</details>\nHeidi Fenman\n\nSources:\n\n1. Heidi Fenman (1)",
         },
         {"role": "user", "content": [{"type": "text", "text": "To whom is the mayor married?"}]},
     ],
