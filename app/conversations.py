@@ -37,6 +37,7 @@ LAST = 10
 _VARIABLE = "KEQA_CONVERSATIONS"
 _NAME = re.compile(r"[0-9a-f]{16}")
 _TITLE = 200
+_LOADS = re.compile(r"(!(?=\[)|\](?=\()|<(?=[a-zA-Z/!]))")
 # What Markdown or a chat window could take for markup.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|])")
 
@@ -215,7 +216,7 @@ def _paragraphs(conversation: Conversation, link: Callable[[Source], str | None]
         if turn.record is None:
             yield plain_markdown(turn.error or "No answer: it was broken off.")
             continue
-        yield said(turn.record)
+        yield harmless(said(turn.record))
         if listed := sources_text(sources_of(turn.record), link):
             yield listed
 
@@ -234,6 +235,11 @@ def sources_text(sources: list[Source], link: Callable[[Source], str | None]) ->
 
 SOURCES = "Sources:"
 """The heading of sources in a text."""
+
+
+def harmless(text: str) -> str:
+    """Text that loads no image, leads nowhere and holds no tag where it is shown as Markdown."""
+    return _LOADS.sub(r"\1 ", text)
 
 
 def plain_markdown(text: str) -> str:

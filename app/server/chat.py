@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from keqa.conversations import SOURCES, sources_text
+from keqa.conversations import SOURCES, harmless, sources_text
 from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord, Written
 from keqa.programs.unanswered import listed, said, without_guess
@@ -36,7 +36,6 @@ _CHORE = re.compile(
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
 """Stands between a draft that was told and what is left of it."""
-_MARKDOWN = re.compile(r"(!(?=\[)|\](?=\()|<(?=[a-zA-Z/!]))")
 _CITED = re.compile(r"\[(\d+)\]")
 
 MODEL = "keqa"
@@ -193,7 +192,7 @@ class Completion:
             return ""
         self._written += one.text
         # What can be the beginning of markup waits for what follows.
-        new = _harmless(self._written.rstrip("!]<"))[len(self._told) :]
+        new = harmless(self._written.rstrip("!]<"))[len(self._told) :]
         self._told += new
         return "".join(self._said(new))
 
@@ -201,7 +200,7 @@ class Completion:
         self, record: QuestionRecord, *, with_usage: bool, link: Callable[[Source], str | None] | None = None
     ) -> Iterator[str]:
         """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
-        answer, told = _harmless(text_of(record)), self._told
+        answer, told = harmless(text_of(record)), self._told
         rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
         listed = "" if link is None or record.unanswered is not None else sources_text(sources_of(record), link)
         yield from self._said(rest)
@@ -259,11 +258,7 @@ def text_of(record: QuestionRecord) -> str:
     if written is None or not written.text:
         return said(record)
     # What is quoted from documents shall load no image and lead nowhere where a client shows it as Markdown.
-    return _harmless("\n\n".join([said(record), *([listed(written)] if written.style == "list" else [])]))
-
-
-def _harmless(text: str) -> str:
-    return _MARKDOWN.sub(r"\1 ", text)
+    return harmless("\n\n".join([said(record), *([listed(written)] if written.style == "list" else [])]))
 
 
 def content_of(record: QuestionRecord) -> str:

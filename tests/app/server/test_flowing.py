@@ -12,8 +12,10 @@ import pytest
 from fixtures.serving import QUESTION, TOKEN, until
 from mcp import Client
 
+from keqa.programs.prediction import AnswerPart
+from keqa.programs.records import PassageVerdict, QuestionRecord
 from keqa.server.application import Documents
-from keqa.server.chat import ChatRequest
+from keqa.server.chat import ChatRequest, Completion
 
 pytestmark = pytest.mark.server
 
@@ -68,8 +70,6 @@ def test_sources_link_to_their_documents_with_a_ticket_for_each(serve, server, t
     (docs / "the mayor.txt").write_text("Heidi Fenman")
     (docs / "other.txt").write_text("other")
     serving = serve(server, documents=Documents(docs), token=TOKEN)
-    from keqa.programs.records import PassageVerdict
-
     made = PassageVerdict.__init__
     monkeypatch.setattr(
         PassageVerdict, "__init__", lambda self, **fields: made(self, **{**fields, "file": "the mayor.txt", "page": 2})
@@ -185,3 +185,30 @@ def test_the_chores_of_a_chat_window_are_no_questions(serve, server, chore):
     answer = serve(server).chat(chore)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_question")
     assert server.count == 0
+
+
+def told(completion, *parts, answer="Yes"):
+    """What a stream's reasoning field and text hold, of words that were written and the answer that came of them."""
+    events = [completion.happened(part) for part in parts]
+    events += completion.answered(
+        QuestionRecord(question="?", answer=answer, answer_source="summary"), with_usage=False
+    )
+    deltas = [json.loads(one[6:])["choices"][0]["delta"] for one in "".join(events).split("\n\n") if one]
+    return ["".join(one.get(name) or "" for one in deltas) for name in ("reasoning_content", "content")]
+
+
+def test_what_is_checked_yet_is_a_part_of_the_story():
+    parts = (AnswerPart(0, "Yes", True), AnswerPart(3, " or no", True))
+    assert told(Completion("reasoning"), *parts) == ["Draft: Yes or no", "Yes"]
+    assert told(Completion("text"), *parts) == ["", "<think>\nDraft: Yes or no\n</think>\n\nYes"]
+    assert told(Completion("none"), *parts) == ["", "Yes"]
+
+
+def test_an_answer_that_comes_out_otherwise_follows_what_was_told():
+    parts = (AnswerPart(0, "No"), AnswerPart(0, "Yes"))
+    assert told(Completion("none"), *parts) == ["", "No\n\n*Checked against the documents:*\n\nYes"]
+
+
+def test_words_that_make_markup_together_are_broken_up():
+    parts = (AnswerPart(0, "see !"), AnswerPart(5, "[x](http://evil)"))
+    assert told(Completion("none"), *parts, answer="see ![x](http://evil)")[1] == "see ! [x] (http://evil)"
