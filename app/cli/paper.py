@@ -14,7 +14,7 @@ from typing import Any
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
-from keqa.cli.reproduce import KSOptions, PaperOptions
+from keqa.cli.reproduce import PaperOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
@@ -44,7 +44,7 @@ from keqa.storage.files import check_writable
 _REFERENCE = "utility reference R"
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: KSOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: PaperOptions, *, as_json: bool) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)

@@ -31,7 +31,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.cases import Case, Checked
 
-PRESETS = "The presets paper and ks-llm"
+PRESETS = "The presets paper, ks-llm and real"
 """The panel of the help for the options of all presets."""
 
 
@@ -49,11 +49,11 @@ class PresetOptions:
     )
     data: list[str] | None = option(
         "A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of the paper's "
-        "from the hub by default.",
+        "from the hub by default. Of the preset real: the folder with all data sets.",
         place=":",
         shown=False,
     )
-    sample: int | None = option("Questions of each set.", min=2, shown="500")
+    sample: int | None = option("Questions of each set.", min=2, shown="500, of real 100")
     in_flight: int = IN_FLIGHT
     retry_failed: bool = RETRY_FAILED
     allow_overlap: bool = ALLOW_OVERLAP
@@ -116,9 +116,19 @@ class KSOptions:
     )
 
 
+@dataclass(frozen=True)
+class RealOptions:
+    """The options of the preset real, beside those of all presets."""
+
+    panel = "The preset real"
+
+    only: list[str] | None = option("Ask only this data set, or this row; once for each.", shown=False)
+
+
 _PRESETS = {
     "paper": "the KEQA paper's own experiments, with --lm and --index",
     "ks-llm": "the KS-LLM paper's own experiments, on the testbed or with --lm",
+    "real": "real language models on real questions, from what ships or with --lm and --data",
 }
 """What ``--list`` says of the experiments of papers; a module of `keqa.cli`, called alike, runs them."""
 
@@ -127,7 +137,7 @@ def reproduce(
     *,
     names: list[str] | None = argument(
         "[NAME]...",
-        "What to reproduce: names of --list, YAML files of your own, paper or ks-llm; everything by default.",
+        "What to reproduce: names of --list, YAML files of your own, or paper, ks-llm or real; all cases by default.",
         default=None,
     ),
     listed: bool = option("List what can be reproduced.", "--list", default=False),
@@ -138,6 +148,7 @@ def reproduce(
     models: Annotated[LanguageModels, PRESETS],
     paper: PaperOptions,
     ks_llm: KSOptions,
+    real: RealOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -147,6 +158,8 @@ def reproduce(
     keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, from building
     the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
     --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
+    keqa reproduce real prints what real language models gave on real questions, from what ships and without them, and
+    collects further with --lm and --data.
     """
     chosen = names or []
     preset = next((name for name in _PRESETS if name in chosen), None)
@@ -154,7 +167,8 @@ def reproduce(
         raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
     # The options of all presets stand in the group of the first one.
     shared = {flag_of(one.name) for one in fields(PresetOptions)}
-    own = {"paper": [flag for flag in given(paper) if flag not in shared], "ks-llm": list(given(ks_llm))}
+    groups: dict[str, Any] = {"paper": paper, "ks-llm": ks_llm, "real": real}
+    own = {name: [flag for flag in given(group) if flag not in shared] for name, group in groups.items()}
     for other, flags in own.items():
         if preset is not None and other != preset:
             _refuse(flags, f"is for keqa reproduce {other}, not for {preset}: leave it out")
@@ -162,7 +176,7 @@ def reproduce(
             _refuse(flags, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
         run = import_module(f"keqa.cli.{preset.replace('-', '_')}").reproduce
-        run(out or Path("runs") / preset, models, paper, ks_llm, as_json=as_json)
+        run(out or Path("runs") / preset, models, paper, groups[preset], as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 
