@@ -133,6 +133,8 @@ def ship(folder: Path, archive: Path) -> int:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as whole:
         for path in _run_files(folder):
             run = read_run(path)
+            if not run.lines:
+                continue
             lines = [header_line(run.header.model_copy(update={"command": ""}))]
             lines += [run_line(shipped(line)) for line in run.lines]
             entry = zipfile.ZipInfo(f"{path.parent.name}/{path.name}")
