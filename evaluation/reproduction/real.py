@@ -129,11 +129,12 @@ def shipped(line: RunLine) -> RunLine:
 
 
 def ship(folder: Path, archive: Path) -> int:
-    """Put the runs of a language model into an archive as it ships, the same bytes each time; returns its size."""
+    """Put the finished runs of a language model into an archive, the same bytes each time; returns its size."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as whole:
         for path in _run_files(folder):
             run = read_run(path)
-            if not run.lines:
+            # What is under way has the questions that ended soonest, which are no sample.
+            if not run.finished:
                 continue
             lines = [header_line(run.header.model_copy(update={"command": ""}))]
             lines += [run_line(shipped(line)) for line in run.lines]

@@ -10,7 +10,7 @@ import json
 
 import openai
 import pytest
-from fixtures.findings import EACH, GUESS, GUESSED, found
+from fixtures.findings import EACH, GUESS, GUESSED, WRITTEN, found
 from fixtures.serving import serve
 from mcp import Client
 from servers.openai_server import markers
@@ -18,7 +18,7 @@ from servers.openai_server import markers
 import keqa
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
 from keqa.evaluation.run_file import read_run
-from keqa.programs.records import QuestionRecord
+from keqa.programs.records import QuestionRecord, Statement, Written
 from keqa.server.runs import DECLINED, RIGHT, Runs
 
 __all__ = ["found", "serve"]
@@ -124,6 +124,60 @@ def test_a_guess_is_marked(command, found, serve, server):
     message = serving.chat().json()["choices"][0]["message"]
     assert (message["content"], message["guessed"], message["unanswered"]) == (f"{GUESS} (a guess)", True, None)
     assert keqa.KEQA(None).as_tool()(question=ASKED).startswith(f"{GUESS} (a guess)\n")
+
+
+def test_a_written_answer_in_the_terminal_and_as_json(command, found):
+    found(WRITTEN)
+    ended = command("ask", ASKED)
+    lines = [line.rstrip() for line in ended.out.splitlines()]
+    assert (ended.code, lines[:3]) == (
+        0,
+        [WRITTEN.written.text, "In short: Ann Lee", "Left out, as no passage that it cites carries it: 1 statement"],
+    )
+    assert lines[4] == "[1] Town hall (town.md, Mayor)"
+    assert any(line.endswith("✗ She is tall. (it cites no passage that there is)") for line in lines)
+    assert command("ask", ASKED, "--quiet").out.startswith(f"{WRITTEN.written.text}\nIn short: Ann Lee\n")
+    told = json.loads(command("ask", ASKED, "--json").out)
+    assert [source["title"] for source in told.pop("sources")] == ["Town hall", "Report"]
+    assert QuestionRecord.model_validate(told) == WRITTEN
+    lines = command("chat").out.splitlines()
+    assert (lines[0], lines[3]) == (WRITTEN.written.text, "[1] Town hall (town.md, Mayor)")
+
+
+def test_a_table_and_a_list_in_the_terminal(command, found):
+    table = Written(style="table", text="| | a |", table=[["", "Nile", "Thames"], ["length", "6,650 km [1]", "-"]])
+    found(WRITTEN.model_copy(update={"written": table}))
+    out = command("ask", ASKED, "--quiet").out
+    assert "│ length │ 6,650 km [1] │ -      │" in out
+    items = [Statement(text="Ann [1]", citations=[1]), Statement(text="Bo [1]", citations=[1])]
+    gathered = Written(style="list", text="- Ann [1]\n- Bo [1]", statements=items, looked_at=20, more=True)
+    found(WRITTEN.model_copy(update={"written": gathered}))
+    assert command("ask", ASKED, "--quiet").out.splitlines() == [
+        "- Ann [1]",
+        "- Bo [1]",
+        "2 items in 20 passages looked at; there may be more, as no further passage was looked at",
+    ]
+
+
+def test_a_written_answer_for_openais_clients_and_agents(serve, server, found):
+    found(WRITTEN)
+    message = serve(server).chat().json()["choices"][0]["message"]
+    # Nothing that documents hold is an image, a link or a tag for a client that reads Markdown.
+    text = "Ann Lee governs Carmouth [1]. She earns < b>millions< /b> [2]."
+    sources = "1. Town hall (town.md, Mayor)\n2. Report (! [x] (http://a.b).md)"
+    assert message["content"] == f"{text}\n\nSources:\n\n{sources}"
+    cited = [one["url_citation"] for one in message["annotations"]]
+    assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]
+    assert (message["short_answer"], message["written"]["style"]) == ("Ann Lee", "report")
+    assert keqa.KEQA(None).as_tool()(question=ASKED).startswith(f"{WRITTEN.written.text}\nSources:\n[1] Town hall")
+
+
+async def test_a_written_answer_through_mcp(serve, server, found):
+    found(WRITTEN)
+    async with Client(f"{serve(server).url}/mcp") as client:
+        told = (await client.call_tool("ask", {"question": ASKED})).structured_content
+    assert (told["answer"], told["short_answer"]) == (WRITTEN.written.text, "Ann Lee")
+    assert [one["given"] for one in told["written"]["statements"]] == [True, True, False]
 
 
 @pytest.mark.parametrize(("golds", "outcome", "em"), [([], RIGHT, 1.0), (["40,000"], DECLINED, 0.0)])
