@@ -161,13 +161,14 @@ def collected_runs(out: Path) -> list[RealRun]:
 
 
 def with_most(runs: Iterable[RealRun]) -> list[RealRun]:
-    """Of the runs of one row those with the most questions; of a tie the later one."""
+    """In the order of the tables, of the runs of one row that with the most questions; of a tie the later one."""
     found: dict[tuple[str, str, str], RealRun] = {}
     for run in runs:
         there = found.get(run[:3])
         if run.lines and (there is None or len(run.lines) >= len(there.lines)):
             found[run[:3]] = run
-    return list(found.values())
+    sets, rows = list(SETS), list(DESIGN["rows"])
+    return sorted(found.values(), key=lambda run: (run.lm, sets.index(run.dataset), rows.index(run.label)))
 
 
 def _run_files(folder: Path) -> list[Path]:

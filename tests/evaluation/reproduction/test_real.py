@@ -1,6 +1,7 @@
 """Real language models on real questions: which questions are asked, what ships of the replies, and the tables."""
 
 import json
+import zipfile
 
 import pytest
 from fixtures.run_files import make_line, make_quiz, make_run, shown
@@ -74,8 +75,6 @@ def test_neither_questions_nor_gold_answers_nor_what_was_read_ships(tmp_path):
     note = Degradation(stage="answer", cause="AdapterParseError", message="of the prompt", action="retried")
     write(tmp_path / "lm", "keqa", [told(make_line(1, 1.0), quizzes=[quiz], passages=[PASSAGE], degradations=[note])])
     real.ship(tmp_path / "lm", tmp_path / "lm.zip")
-    import zipfile
-
     with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
         content = archive.read("nq/keqa.jsonl").decode()
     for hidden in ("Question 1?", "gold", "read text", "of the prompt", "secret"):
@@ -130,9 +129,22 @@ def test_a_loop_is_the_same_again_and_again(said, found):
 
 def test_of_two_runs_of_a_row_the_one_with_more_questions_stands(tmp_path):
     write(tmp_path / "a", "rag", [make_line(n, 0.0) for n in range(3)])
+    write(tmp_path / "a", "rag", [make_line(1, 0.0)], dataset="hotpotqa")
     write(tmp_path / "b", "rag", [make_line(n, 1.0) for n in range(2)])
-    (kept,) = real.with_most(real.collected_runs(tmp_path))
-    assert len(kept.lines) == 3
+    write(tmp_path / "b", "closed-book", [make_line(1, 1.0)])
+    kept = real.with_most(real.collected_runs(tmp_path))
+    # What ships and what was collected stand together.
+    found = [(one.dataset, one.label, len(one.lines)) for one in kept]
+    assert found == [("nq", "closed-book", 1), ("nq", "rag", 3), ("hotpotqa", "rag", 1)]
+
+
+def test_only_what_is_finished_ships(tmp_path):
+    run = make_run("rag", [make_line(1, 1.0)], dataset="nq", ids=["q1", "q2"], model=LM)
+    (tmp_path / "nq").mkdir()
+    (tmp_path / "nq" / "rag.jsonl").write_bytes(header_line(run.header) + run_line(run.lines[0]))
+    real.ship(tmp_path, tmp_path / "lm.zip")
+    with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
+        assert archive.namelist() == []
 
 
 def test_runs_of_a_folder_of_weights_and_of_a_served_model_have_folders_of_their_own(tmp_path):
