@@ -57,6 +57,7 @@ _COLLECTED = argument("COLLECTED...", "Folders that keqa boundary collect wrote.
 @boundary.command()
 def collect(
     *,
+    context: typer.Context,
     out: Path = option("Folder of what is collected.", "-o", default=...),
     program: str | None = option(
         "The compiled program that shall use the model, whose prompt for quizzes is asked; testbed is the one that "
@@ -85,8 +86,9 @@ def collect(
     check_writable(out, "--out")
     check_models(model)
     asked = _asked(questions)
-    searched = None
-    if index is not None:
+    searched, source = None, context.get_parameter_source("index")
+    # One that a file sets for all commands would double the calls unasked.
+    if index is not None and getattr(source, "name", "") == "COMMANDLINE":
         searched = open_retriever(None if index == "testbed" else index, model.lm, benchmark=True)
     with Bars() as bars:
         from keqa.lms import check_reachable

@@ -38,6 +38,7 @@ from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever
 from keqa.storage.files import check_writable
 from keqa.storage.journal import Journal
+from keqa.storage.redaction import without_folders
 
 _TESTBED = "testbed"
 _MODEL = "boundary.json"
@@ -115,10 +116,10 @@ class _Run:
                 for side in sides:
                     one = self._estimate(asked, parse_spec(side), self.models, "")
                     bounds = {
-                        model: costs.CostBounds(*(end.times(self.own.tries) for end in of))
+                        model: costs.CostBounds(*(end.times(self.own.draws) for end in of))
                         for model, of in one.bounds.items()
                     }
-                    found.append(replace(one, label=f"{label}, {side} drawn {self.own.tries} times", bounds=bounds))
+                    found.append(replace(one, label=f"{label}, {side} drawn {self.own.draws} times", bounds=bounds))
         return costs.estimates(found)
 
     def _estimate(self, asked: Questions, spec: Spec, models: LanguageModels, before: str) -> costs.Estimate:
@@ -173,15 +174,21 @@ class _Run:
                 rows += rows_of(chosen, asked, models, made_from, how, settings=settings, leave_out=True)
             warn_of_failures(rows, f"{asked.dataset}, ")
             paths += [row.path for row in sorted(rows, key=lambda row: specs.index(row.spec))]
-        entries = entries_of(self._runs(paths))
+        entries, noted = entries_of(self._runs(paths)), self._judged_by()
         if self.drawn is None:
-            return kbm_tables(entries)
+            return [grid.noted(*noted) for grid in kbm_tables(entries)]
         both = self._collected(self.drawn, "figure2", self.retriever)
         golds = {quiz_key(one.question): one.answers for one in as_examples(self.drawn.examples)}
         masking = MaskingRetriever(self.retriever, lambda query: golds.get(quiz_key(query), ()))
         masked = self._collected(self.drawn, "figure2", masking)
         accuracies = {quiz_key(one.quiz): float(one.accuracy) for one in from_memory(both).quizzes}
-        return [*kbm_tables(entries, accuracies), *design.drawn_tables(self.drawn.dataset, both, masked)]
+        grids = [grid.noted(*noted) for grid in kbm_tables(entries, accuracies)]
+        return [*grids, *design.drawn_tables(self.drawn.dataset, both, masked)]
+
+    def _judged_by(self) -> list[str]:
+        """What tables say of a language model that scores answers."""
+        named = self.own.judge_lm
+        return [] if named is None else [f"Open Chinese answers are right where {without_folders(named)} says so."]
 
     def _runs(self, paths: Sequence[Path]) -> list[Any]:
         """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""
@@ -216,7 +223,7 @@ class _Run:
         roles = self.models.roles(cache=False)
         program = KEQA(None, lms=roles, demonstrations=design.DESIGN["settings"]["demonstrations"])
         folder = self.out / name
-        begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": self.own.tries, "dataset": asked.dataset}
+        begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": self.own.draws, "dataset": asked.dataset}
         with Bars() as bars, Journal.open(folder / "draws.journal", begun) as journal:
             check_reachable(roles.every)
             found = collect(
@@ -224,7 +231,7 @@ class _Run:
                 quizzes=[Settled.whole(as_example(one)) for one in asked.examples],
                 retriever=retriever,
                 top_k=design.DESIGN["settings"]["top_k"],
-                tries=self.own.tries,
+                tries=self.own.draws,
                 store=journal,
                 in_flight=self.options.in_flight,
                 dataset=asked.dataset,

@@ -140,7 +140,7 @@ class KBMOptions:
         "The file of a boundary model, of keqa boundary train --kind finetuned for the paper's; by default a light one "
         "is trained on draws of the training questions."
     )
-    tries: int = option("Answers drawn to a question, of Figure 2 and to learn from.", default=30, min=5, max=1000)
+    draws: int = option("Answers drawn to a question, of Figure 2 and to learn from.", default=30, min=5, max=1000)
     judge_lm: str | None = lm_option(
         "Says which answers to open Chinese questions are right, as in the paper; exact match does by default."
     )

@@ -49,7 +49,7 @@ def run(keqa_command, tmp_path):
 
         def command(*more):
             named = ["--data", squad("squad2"), "--data", squad("chinesesquad"), "--train", squad("squad")]
-            asked = ["--sample", 8, "--train-sample", 24, "--tries", 5, "--out", tmp_path / "out"]
+            asked = ["--sample", 8, "--train-sample", 24, "--draws", 5, "--out", tmp_path / "out"]
             return keqa_command("reproduce", "kbm", *served, *named, *asked, "--json", *more)
 
         command.server = server
@@ -93,6 +93,7 @@ def test_rows_draws_and_tables_and_what_is_finished_is_not_asked_again(run, tmp_
     assert scored["Closed book"]["chinesesquad A/E"] == 1
     assert scored["Closed book"]["squad2 A/E"] == memory["squad2 A/E"]
     assert run.server.count > count
+    assert "openai/judge says so" in (tmp_path / "out" / "tables" / "kbm-table1.md").read_text()
 
 
 def without_times(found):
