@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from keqa.retrievers.splitting import stripped_sentences
 
@@ -41,6 +41,13 @@ def with_citations(text: str, numbers: Mapping[int, int]) -> str:
         return f"{space}{kept}" if kept else ""
 
     return _CITATION.sub(renumbered, text).strip()
+
+
+def cited_with(text: str, numbers: Sequence[int]) -> str:
+    """A text whose citations are these, before the stop that it ends with."""
+    bare = without_citations(text)
+    before = bare.rstrip(".!?…。！？")
+    return f"{before} {''.join(f'[{number}]' for number in numbers)}{bare[len(before) :]}" if numbers else bare
 
 
 def cited_sentences(text: str) -> list[str]:

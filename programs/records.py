@@ -223,6 +223,8 @@ class QuizRecord(Record):
         guess: What would have been answered, had guessing been wanted, as far as it came up.
         supported: Whether an answer from passages is in them; None where that was not checked.
         support: By what that was found.
+        earlier: The earlier question of a conversation that settled it, for which it was not asked again; empty where
+            it was asked.
     """
 
     index: int
@@ -254,6 +256,7 @@ class QuizRecord(Record):
     guess: str | None = None
     supported: bool | None = None
     support: str = ""
+    earlier: str = ""
 
 
 class Statement(Record):

@@ -13,7 +13,7 @@ from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import Session, gather, note, run_blocking
 from keqa.programs.calls.texts import text_of
-from keqa.programs.citations import cited_in, cited_sentences, with_citations, without_citations
+from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
 from keqa.programs.declared import Style
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import PassageVerdict, Statement, Written
@@ -80,6 +80,7 @@ class Writing(Stage):
             told = {"statements": statements, "table": table, "text": _in_markdown(table)}
             return written.model_copy(update=told)
         asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
+        asked |= {"told": "text", "draft": True}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
         sentences = [] if is_abstention(text) else cited_sentences(text)
@@ -167,10 +168,15 @@ class Writing(Stage):
     async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:
         """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
 
-        A number that they lack is nobody's to judge.
+        One without citations, as small language models write many, is given that of the first passage that has all its
+        words. A number that the passages lack is nobody's to judge.
         """
+        claimed = without_citations(claim)
         citations = [number for number in cited_in(text) if number in shown]
-        cited, claimed = [shown[number] for number in citations], without_citations(claim)
+        if not citations:
+            citations = [number for number, passage in shown.items() if not words_lacking(claimed, [passage])][:1]
+            text = cited_with(text, citations)
+        cited = [shown[number] for number in citations]
         numbers = [word for word in words_lacking(claimed, cited) if word.isdigit()]
         supported: bool | None = False
         if not citations:
@@ -213,9 +219,7 @@ def _merged(items: list[Statement], new: Sequence[Statement]) -> bool:
             known = items[same]
             first, citations = (item, []) if known.supported is False else (known, known.citations)
             citations = list(dict.fromkeys([*citations, *item.citations]))
-            cited = "".join(f"[{number}]" for number in citations)
-            text = f"{first.bare} {cited}"
-            items[same] = first.model_copy(update={"text": text, "citations": citations})
+            items[same] = first.model_copy(update={"text": cited_with(first.text, citations), "citations": citations})
     return any(one.given for one in items[before:])
 
 

@@ -164,7 +164,7 @@ def test_a_written_answer_for_openais_clients_and_agents(serve, server, found):
     message = serve(server).chat().json()["choices"][0]["message"]
     # Nothing that documents hold is an image, a link or a tag for a client that reads Markdown.
     text = "Ann Lee governs Carmouth [1]. She earns < b>millions< /b> [2]."
-    sources = "1. Town hall (town.md, Mayor)\n2. Report (! [x] (http://a.b).md)"
+    sources = "1. Town hall (town.md, Mayor)\n2. Report (!\\[x\\](http://a.b).md)"
     assert message["content"] == f"{text}\n\nSources:\n\n{sources}"
     cited = [one["url_citation"] for one in message["annotations"]]
     assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]
@@ -220,6 +220,29 @@ def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tm
         (tmp_path / "keqa.toml").write_text('unanswered = "guess"\n')
     assert command("ask", ASKED, "--unanswered", "say").code == 3
     command("ask", ASKED, "--unanswered", "raise").refused("'--unanswered': 'raise' is not one of 'say', 'guess'")
+
+
+def test_evaluate_reports_citations_and_what_is_told(command, server, tmp_path):
+    def reply(messages, n, body, own=server.reply):
+        if "[[ ## text ## ]]" in messages[-1]["content"].rpartition("Respond")[2]:
+            return [markers(text="She married Flora Isvik [1]. She is tall [1].")] * n
+        return own(messages, n, body)
+
+    server.reply = reply
+    (tmp_path / "own.jsonl").write_text(
+        json.dumps({"question": "Tell me about Heidi.", "answer": "Flora Isvik"}) + "\n"
+    )
+    asked = ("--questions", tmp_path / "own.jsonl", "--out", tmp_path / "out", "--no-pick")
+    ended = command("evaluate", "keqa", *asked, "--style", "report")
+    assert (ended.code, "Of written answers: citation recall" in ended.out) == (0, True)
+    (line,) = read_run(tmp_path / "out" / "keqa.jsonl").lines
+    found = {name: line.scores[name] for name in ("citation recall", "citation precision", "told")}
+    assert (line.record.written.text, found) == (
+        "She married Flora Isvik [1].",
+        {"citation recall": 1.0, "citation precision": 1.0, "told": 1.0},
+    )
+    ended = command("evaluate", "keqa", *asked[:2], "--out", tmp_path / "short", "--no-pick")
+    assert (ended.code, "citation recall" in ended.out) == (0, False)
 
 
 def test_one_method_says_it_and_methods_side_by_side_guess(command, unhelped, tmp_path):

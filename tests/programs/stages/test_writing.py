@@ -82,6 +82,14 @@ def test_what_is_unsupported_is_marked_where_that_is_wanted(asked):
     assert prediction.text == "Trains are paid in full [1]. Flights are paid [1]. (unsupported)"
 
 
+def test_a_sentence_without_citations_is_given_that_of_a_passage_that_has_its_words(asked):
+    text = "Hotels are paid up to 120 euros. Trains are paid up to 120 euros."
+    prediction, engine = asked(POLICY, TRAINS, HOTELS, reply=replies({"text": text}))
+    assert prediction.text == "Hotels are paid up to 120 euros [2]."
+    assert [one.citations for one in prediction.record.written.statements] == [[2], []]
+    assert engine.count["JudgeSupport"] == 0
+
+
 @pytest.mark.parametrize(("support", "given"), [("partially", True), ("no", False)])
 def test_other_words_are_for_the_judge(asked, support, given):
     reply = replies({"text": "Train journeys are paid in full and booked ahead gladly [1]."}, support=support)
