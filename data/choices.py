@@ -1,7 +1,8 @@
-"""Options: OpenBookQA, MMLU, CMMLU and MLEC-QA.
+"""Options: OpenBookQA, MMLU, CMMLU, C-Eval and MLEC-QA.
 
-OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), MLEC-QA of Li et
-al. (2021), whose layout is as the authors document it; no file of theirs was at hand when this was written.
+OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), C-Eval of Huang et
+al. (2023), MLEC-QA of Li et al. (2021), whose layout is as the authors document it; no file of theirs was at hand when
+this was written.
 """
 
 from __future__ import annotations
@@ -58,6 +59,12 @@ def _cmmlu(record: Mapping[str, Any]) -> Example:
     example = _choice(record.get("Question"), _lettered(record), record.get("Answer"))
     index = field({"index": record.get("") or None}, "index", str)
     return replace(example, id=f"{field(record, 'subject', str)}/{index}")
+
+
+def _ceval(record: Mapping[str, Any]) -> Example:
+    """A row of C-Eval; its id is subject and id."""
+    example = _choice(record.get("question"), _lettered(record), record.get("answer"))
+    return replace(example, id=f"{field(record, 'subject', str)}/{field(record, 'id', str)}")
 
 
 def _mlec(record: Mapping[str, Any]) -> Converted:
@@ -152,6 +159,16 @@ BENCHMARKS = (
         rows=_subjects(lambda file: table(file, look_for=("", "Question", *_LETTERS[:4], "Answer"))),
         splits_itself=True,
         convert=_cmmlu,
+    ),
+    Benchmark(
+        "ceval",
+        "C-Eval",
+        language="zh",
+        licence="CC BY-NC-SA 4.0 (no commercial use)",
+        expected="a CSV table with id, question, A, B, C, D and answer, as in its folder val, or a folder of such",
+        rows=_subjects(lambda file: table(file, look_for=("id", "question", *_LETTERS[:4], "answer"))),
+        splits_itself=True,
+        convert=_ceval,
     ),
     Benchmark(
         "mlec",

@@ -21,6 +21,7 @@ from keqa.programs.program import Program
 from keqa.programs.registry import Spec
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.probabilities import tells_no_probabilities
+from keqa.storage.redaction import without_folders
 
 _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
@@ -69,7 +70,9 @@ def compare(
 
     def run(spec: Spec) -> Row:
         path = places[spec.label]
-        configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
+        # Of a boundary model the file's name is enough: where it lies is of this machine only.
+        arguments = {name: without_folders(str(value)) for name, value in given(spec, parts).items()}
+        configuration: dict[str, Any] = {"arguments": arguments}
         if spec.method.needs_golds:
             configuration["golds"] = _GOLDS
         about = {name: getattr(questions, name) for name in ("dataset", "split", "seed", "left_out")}

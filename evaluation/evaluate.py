@@ -24,6 +24,7 @@ from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import exact_match, f1
+from keqa.optimize.written import written_scores
 from keqa.programs.abstention import abstained
 from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.calls.batch import in_parallel
@@ -33,7 +34,7 @@ from keqa.programs.fingerprint import digest, models_of, program_spec, retriever
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import demos_of
 from keqa.programs.program import Program
-from keqa.programs.records import Failure, QuestionRecord, record_without_secrets
+from keqa.programs.records import Failure, QuestionRecord, Written, record_without_secrets
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.storage.redaction import without_secrets
@@ -277,7 +278,8 @@ def ask(program: Program, example: Example, kind: str = "", *, dataset: str = ""
         answer_type=example.answer_type,
         kind=kind,
         answer=answer,
-        scores=scores_of(answer, example, declined=answer is not None and _declines(record, example)),
+        scores=scores_of(answer, example, declined=answer is not None and _declines(record, example))
+        | _written_scores(program, example, record),
         record=record,
         error=None if error is None else _failure(error, record, program),
         seconds=outcome.seconds if record is None else record.cost.seconds,
@@ -285,6 +287,19 @@ def ask(program: Program, example: Example, kind: str = "", *, dataset: str = ""
         golds=log.answers,
         quiz_golds=golds_within(example, record, log.answers, dataset),
     )
+
+
+def _written_scores(program: Program, example: Example, record: QuestionRecord | None) -> dict[str, float]:
+    """Those of a written answer, by the judge that checked it; where one was wanted and there is none, they are 0."""
+    if not isinstance(program, KEQA) or program.writing is None or record is None or record.unanswered is not None:
+        return {}
+    style = program.settings.style
+    written = record.written
+    if written is None and style in ("sentence", "report", "list", "table"):
+        written = Written(style=style)
+    if written is None:
+        return {}
+    return written_scores(written, example.answers, program.writing.judge(record.standalone or record.question))
 
 
 def scores_of(answer: str | None, example: Example, *, declined: bool = False) -> dict[str, float]:

@@ -49,8 +49,8 @@ def of_testbed(split: str = "test", limit: int | None = None) -> Questions:
     """The testbed's questions, whose four shapes come in turn."""
     from keqa.testbed.testbed import Testbed
 
-    if split not in ("train", "dev", "test"):
-        raise InputError(f"the testbed has the splits train, dev and test, not {split!r}")
+    if split not in ("train", "dev", "test", "lists"):
+        raise InputError(f"the testbed has the splits train, dev, test and lists, not {split!r}")
     found = getattr(Testbed(), split)
     if limit is not None and not 1 <= limit <= len(found):
         raise InputError(f"the testbed's split {split} has {len(found)} questions; ask for 1 to {len(found)} of them")

@@ -11,6 +11,8 @@ answer               with passages the answer is right, and better than the clos
                      the gold answer where the passages contain it and another one was taken
 same                 both tries right are the same, exactly one right differ, both wrong is dropped
 construct            the answer drawn from the evidence that the triples found is right
+write, items,        the written answer passes the metric's threshold; without what its passages do not carry
+compare
 ===================  ==========================================================================================
 
 The utility judge has none here: its demonstrations come from the utility reference alone. Where no quiz, answer or
@@ -39,6 +41,7 @@ from keqa.optimize.asking import Asking, Origins, Trace, Trial
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.judged import is_verdict, judges, lessons
 from keqa.optimize.options import Options
+from keqa.optimize.written import written_call
 from keqa.programs.build import complete
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import Session, run_blocking
@@ -241,6 +244,10 @@ def from_records(
         wanting.discard("answering.answer")
     watch = (failures or Failures()).watch("searching for what tells gold answers")
     found |= _from_gold_answers(program, [trace.example for trace in traces], wanting, watch)
+    for trace in traces if program.writing is not None else ():
+        call = None if trace.record is None or trace.score < threshold else written_call(program, trace.record)
+        if call is not None:
+            found.setdefault(call[0], []).append(Candidate(call[1], trace.example.answer_type, trace.example.id))
     predictors = dict(program.named_predictors())
     return {
         name: [Candidate(complete(predictors[name].signature, one.demo), one.kind, one.root) for one in some]

@@ -75,6 +75,9 @@ def tunable(program: Program, optimizer: str) -> list[str]:
         "documents.answer": own,
         "answering.answer": not own,
         "summarizing.summarize": program.decompose,
+        "writing.write": program.style in ("sentence", "report"),
+        "writing.items": program.style == "list",
+        "writing.compare": program.style == "table",
     }
     return [name for name, on in switched_on.items() if on]
 

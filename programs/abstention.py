@@ -122,6 +122,7 @@ class Abstention:
             return record.model_copy(update={"confidence": confidence})
         # "I do not know" is no guess.
         withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "guessed": False}
+        withheld["written"] = None
         return record.model_copy(update={"confidence": confidence, "explanation": "", **withheld})
 
     def spec(self) -> Mapping[str, Any]:

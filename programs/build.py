@@ -131,7 +131,8 @@ def _showing(variant: Variant, reference: Any, name: str) -> UtilityReference:
             "keqa compile wrote"
         )
     shown = copy.deepcopy(reference)
-    shown.variant = variant
+    # What is drawn from all of R is not made up of so many of each label.
+    shown.variant, shown.least = variant, 0 if variant == "random" else reference.least
     return shown
 
 

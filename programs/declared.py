@@ -53,6 +53,9 @@ def _switch(option: str) -> About:
 WaysOut = Literal["say", "guess", "raise"]
 """What a program does where the documents do not say what was asked: says so, answers as its paper does, or raises."""
 
+Style = Literal["short", "sentence", "report", "list", "table"]
+"""How a question is answered: in a few words, or by a text with citations of the passages that carry it."""
+
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
 
@@ -147,6 +150,20 @@ class DeclaredKeqa(CommonSettings):
     ] = None
     """``raise`` is for a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and ``guess`` over
     those of the testbed or a benchmark, and without a retriever."""
+    style: Annotated[
+        Style | Literal["auto"] | None,
+        About(
+            "How it answers: short, or sentence, report, list or table, with citations; auto goes by the question.",
+            "auto over an index of your own, short over the testbed and in comparisons",
+            kind=Literal["auto", "short", "sentence", "report", "list", "table"],
+        ),
+    ] = None
+    """``auto`` takes a question that begins like “Summarise”, “List all” or “Compare” at its word, and answers any
+    other in short. A question with choices, or for yes or no, is answered in short."""
+    max_passages: Annotated[Count, About("Passages that are gone through for a list at the most.", "50")] = 50
+    mark_unsupported: Annotated[
+        bool, About("Mark sentences of a written answer that their passages do not carry, instead of leaving them out.")
+    ] = False
     top_p: Annotated[TopP | None, About(tried=(None, 0.9))] = None
     """Of the tries, where set."""
     gate: Annotated[Any, GATE] | None = None

@@ -51,6 +51,8 @@ class Examined(Draws):
     stopped: str = ""
     # Draws, where it is not the examination's own.
     predictor: Any = None
+    # What it answers from; from memory where that is nothing.
+    passages: Sequence[str] = ()
     # Which answers were compared already, and whether they mean the same.
     same: dict[tuple[str, str], bool] = field(default_factory=dict)
     # Draws that are made already, of which a gate takes some.
@@ -179,9 +181,17 @@ class Examination(Stage):
         self._mark(found)
         return found
 
-    async def every_draw(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draws:
-        """All draws of a quiz, which nobody compares or decides on."""
-        found = Examined(quiz, answer_type, tuple(choices), self.tries)
+    async def every_draw(
+        self,
+        quiz: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        *,
+        passages: Sequence[str] = (),
+        reader: dspy.Predict | None = None,
+    ) -> Draws:
+        """All draws of a quiz, which nobody compares or decides on; with passages a reader makes them."""
+        found = Examined(quiz, answer_type, tuple(choices), self.tries, predictor=reader, passages=passages)
         with self._sharing():
             await self._make(found, self.tries)
         return found
@@ -332,7 +342,10 @@ class Examination(Stage):
 
     async def _sampled(self, found: Examined, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
-        asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": [*found.choices]}
+        kind: dict[str, Any] = {"answer_type": found.answer_type, "choices": [*found.choices]}
+        asked = {"quiz": found.quiz, **kind}
+        if found.passages:
+            asked = {"question": found.quiz, "evidence": [], "triples": [], **kind, "fitting": [*found.passages]}
         sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
         try:
             return await sampled(config=config)

@@ -18,11 +18,12 @@ from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import NoCopy, current, gather, note, report
-from keqa.programs.declared import WaysOut
+from keqa.programs.declared import Style, WaysOut
 from keqa.programs.examination import Examination, Examined
 from keqa.programs.gate import Gate, VoteGate
 from keqa.programs.gates import questions
 from keqa.programs.prediction import PassagesKept, QuizAnswered, QuizExamined, QuizFound
+from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import (
     AnswerSource,
@@ -41,6 +42,7 @@ from keqa.programs.stages.documents import NO_REPLY, OwnDocuments, contradicting
 from keqa.programs.stages.picking import Listwise, Picking, Reference, unjudged, with_kept
 from keqa.programs.stages.selection import Selection, Similarity, with_key_sentences
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
+from keqa.programs.stages.writing import Writing, told_style
 from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Hit, Passage, Retriever
 
@@ -116,6 +118,7 @@ class KEQA(Program):
         self.summarizing = Summarizing(bound)
         self._retriever = NoCopy(parts["retriever"])
         self.documents: OwnDocuments | None = None
+        self.writing: Writing | None = None
         self.fit_documents()
         self.bind_lms(lms)
 
@@ -173,6 +176,21 @@ class KEQA(Program):
         """Whether nothing is answered that neither the language model knows nor the documents say."""
         return self.way_out != "guess"
 
+    @property
+    def writes(self) -> bool:
+        """Whether a question may have a written answer."""
+        style = self.settings.style
+        return self.declines if style is None else style != "short"
+
+    def style_of(self, asked: Question) -> Style:
+        """How a question is answered; in short where the language model knows the papers' prompts alone."""
+        style = self.settings.style or "auto"
+        if self.writing is None or asked.answer_type != "short":
+            return "short"
+        if style != "auto":
+            return style
+        return "short" if trained_on_prompts(self.writing.write.lm or dspy.settings.lm) else told_style(asked.question)
+
     def described(self) -> dict[str, Any]:
         """As of every program, and whether there is a utility reference."""
         found: Any = self.reference
@@ -207,7 +225,15 @@ class KEQA(Program):
         self.fit_documents()
 
     def fit_documents(self) -> None:
-        """Have the prompts for documents of one's own exactly where they are asked."""
+        """Have the prompts for documents of one's own, and for written answers, exactly where they are asked."""
+        if not self.writes:
+            self.writing = None
+        elif self.writing is None:
+            self.writing = Writing(self.bound)
+            for name, role in Writing.roles.items():
+                like = self.picking.judge if role == "utility" else self.answering.answer
+                asked = getattr(self.writing, name)
+                asked.lm, asked.fixed = like.lm, self.demonstrations
         if not self.declines:
             self.documents = None
             return
@@ -226,10 +252,79 @@ class KEQA(Program):
         """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
         parts = {f"examination.{one.attribute}": one.signatures for one in questions()}
         parts |= {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
+        parts["writing"] = Writing.signatures
         return {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Algorithm 2; see `Program.solve`."""
+        """Algorithm 2, and what is written from the passages that it kept; see `Program.solve`.
+
+        A list is gathered from passages alone, and the question is settled where none can be.
+        """
+        style = self.style_of(asked)
+        if style == "list" and await self._listed(asked, story):
+            return
+        await self._settle(asked, story)
+        if style not in ("short", "list"):
+            await self._write(asked, story, style)
+
+    async def _listed(self, asked: Question, story: RecordBuilder) -> bool:
+        """List what passages tell, and say whether that settles the question."""
+        writing, settings = self.writing, self.settings
+        seen: list[PassageVerdict] = []
+
+        async def found(k: int) -> list[PassageVerdict]:
+            hits = await searched(self._retriever.value, asked.question, k)
+            seen[:] = unjudged(hits, "gone through for the list", kept=False)
+            return list(seen)
+
+        if writing is None or self._retriever.value is None:
+            return False
+        try:
+            written = await writing.gathered(
+                asked.question, found, settings.top_k, settings.max_passages, mark=settings.mark_unsupported
+            )
+        except CallError as error:
+            note("write", error.cause, error.message, "answered in short")
+            return False
+        story.written = written
+        if written.text:
+            story.answer, story.answer_source = written.plain, "passages"
+        elif self.declines:
+            missing = missing_quiz(0, asked.question, seen, "", [], searched=True)
+            last = QuizRecord(index=0, text=asked.question, missing=missing)
+            _conclude(asked, story, last)
+        return bool(written.text) or self.declines
+
+    async def _write(self, asked: Question, story: RecordBuilder, style: Style) -> None:
+        """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
+        if self.writing is None:
+            return
+        settled = [*story.quizzes, *([] if story.fallback is None else [story.fallback])]
+        found = [one for quiz in settled for one in quiz.passages if one.kept]
+        try:
+            asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
+            if not asked_whole and (style == "report" or not found):
+                # Quizzes ask for facts, and a report tells more than these.
+                whole = _Asked(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
+                _, verdicts = await self._picked(whole, await self._search(whole))
+                found += [one for one in verdicts if one.kept]
+            kept = {(one.passage_id, one.title, one.text): one for one in found}
+            if not kept:
+                return
+            findings = [f"{quiz} {answer}" for quiz, answer in _answers(story.quizzes)]
+            mark = self.settings.mark_unsupported
+            story.written = await self.writing.acall(asked.question, style, [*kept.values()], findings, mark=mark)
+        except CallError as error:
+            note("write", error.cause, error.message, "answered in short")
+            return
+        finding = story.unanswered
+        if story.written.text and finding is not None and finding.kind != "sources contradict each other":
+            # What is no short answer, such as a summary, is none that the documents lack.
+            story.unanswered, story.answer_source = None, "passages"
+            story.answer = story.written.plain
+
+    async def _settle(self, asked: Question, story: RecordBuilder) -> None:
+        """Algorithm 2: the short answer."""
         settings, quizzes = self.settings, [Quiz(1, asked.question)]
         if settings.decompose:
             own = {} if self.documents is None else {"own": True}

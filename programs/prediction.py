@@ -19,7 +19,7 @@ from pydantic import Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
-from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord, Unanswered
+from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord, Unanswered, Written
 from keqa.programs.sentences import as_written, differing_value, newer, sentences_of, supporting_sentences
 from keqa.programs.unanswered import lines_of, said
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
@@ -49,6 +49,13 @@ class AnswerPrediction(dspy.Prediction):
     def record(self) -> Any:
         """The question's `QuestionRecord`; None only where the question could not be asked at all."""
         return self._record
+
+    @property
+    def text(self) -> str | None:
+        """The written answer with its citations, or else the short one; ``[2]`` cites the second of `sources`."""
+        written = None if self._record is None else self._record.written
+        found: str | None = written.text if written is not None and written.text else self.get("answer")
+        return found
 
     @property
     def unanswered(self) -> Unanswered | None:
@@ -321,9 +328,25 @@ def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     changed: dict[str, Any] = {"quizzes": [supported(quiz) for quiz in record.quizzes]}
     if record.fallback is not None:
         changed["fallback"] = supported(record.fallback)
+    if record.written is not None:
+        changed["written"] = _with_sentences(record.written, record.standalone or record.question)
     if record.passages and record.answer_source in _FROM_PASSAGES:
         changed |= named(_Carrying.answer_of(record))
     return record.model_copy(update=changed)
+
+
+def _with_sentences(written: Written, asked: str) -> Written:
+    """A written answer of which each passage names the sentences that carried what cites it."""
+
+    def carrying(number: int, text: str) -> list[str]:
+        said = [one.bare for one in written.given if number in one.citations]
+        return list(dict.fromkeys(part for one in said for part in supporting_sentences(text, asked, one)))
+
+    passages = [
+        one.model_copy(update={"sentences": carrying(number, one.text)})
+        for number, one in enumerate(written.passages, start=1)
+    ]
+    return written.model_copy(update={"passages": passages})
 
 
 class _Carrying(NamedTuple):
@@ -365,7 +388,8 @@ def sources_of(record: QuestionRecord) -> list[Source]:
 def disagreements_of(record: QuestionRecord) -> list[str]:
     """What an answer was drawn from and what other sources of the same quiz say otherwise, in words, each pair once."""
     found: dict[tuple[str, str], str] = {}
-    for _, passages, asked, answer in _carrying(record):
+    # Members of a list are told by sentences that differ in nothing else, and contradict nobody.
+    for _, passages, asked, answer in _carrying_short(record):
         used = [one for one in passages if one.kept or one.older_than]
         pairs = ((one, other) for one in used for other in used if _document(one) != _document(other))
         for one, other in pairs if answer is not None else ():
@@ -391,7 +415,13 @@ def _says_otherwise(one: PassageVerdict, other: PassageVerdict, asked: str, answ
 
 
 def _carrying(record: QuestionRecord) -> list[_Carrying]:
-    """What carried the answer, quiz by quiz; passages that were left out are among theirs."""
+    """What carried the answer, first the written one, then quiz by quiz; passages left out are among theirs."""
+    asked = record.standalone or record.question
+    written = [] if record.written is None else [_Carrying(None, record.written.passages, asked, record.answer)]
+    return [*written, *_carrying_short(record)]
+
+
+def _carrying_short(record: QuestionRecord) -> list[_Carrying]:
     if record.unanswered is not None:
         return [_Carrying.quiz_of(quiz) for quiz in record.quizzes if _carries_a_part(quiz, record.unanswered)]
     if record.answer_source not in _FROM_PASSAGES:

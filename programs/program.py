@@ -41,7 +41,15 @@ from keqa.programs.predictor import (
     leaving_out,
     named_values,
 )
-from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
+from keqa.programs.records import (
+    AnswerSource,
+    Failure,
+    PassageVerdict,
+    QuestionRecord,
+    QuizRecord,
+    Unanswered,
+    Written,
+)
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
 from keqa.retrievers.base import Retriever
@@ -82,6 +90,7 @@ class RecordBuilder:
     answer_source: AnswerSource = "failed"
     unanswered: Unanswered | None = None
     guessed: bool = False
+    written: Written | None = None
 
 
 class Program(SharingLMs, Stage):

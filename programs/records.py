@@ -12,6 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keqa.data.question import AnswerType
+from keqa.programs.citations import without_citations
+from keqa.programs.declared import Style
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import key_remover, without_secrets
 
@@ -248,6 +250,58 @@ class QuizRecord(Record):
     support: str = ""
 
 
+class Statement(Record):
+    """A sentence of a text, an item of a list or a cell of a table, with its citations as ``[2]``, and its check.
+
+    It is `supported` where the passages that it cites carry it, None where the judge could not be asked; `why` says by
+    what that was found. `given` says whether it stands in the text.
+    """
+
+    text: str
+    citations: list[int] = Field(default_factory=list)
+    supported: bool | None = None
+    why: str = ""
+    given: bool = True
+
+    @property
+    def bare(self) -> str:
+        """The statement without its citations."""
+        return without_citations(self.text)
+
+
+class Written(Record):
+    """A written answer.
+
+    Attributes:
+        style: What it is.
+        text: The text, a list and a table in Markdown; ``[2]`` cites the second source. Empty where nothing that was
+            written is carried by its passages.
+        statements: What the language model wrote, with what checking found.
+        passages: The first sources of the answer, in the order of their numbers.
+        table: Of a table the cells by row, the head first.
+        looked_at: How many passages were read.
+        more: Of a list, whether members may be missing: not all passages were gone through that might tell some.
+    """
+
+    style: Style
+    text: str = ""
+    statements: list[Statement] = Field(default_factory=list)
+    passages: list[PassageVerdict] = Field(default_factory=list)
+    table: list[list[str]] = Field(default_factory=list)
+    looked_at: int = 0
+    more: bool = False
+
+    @property
+    def given(self) -> list[Statement]:
+        """What stands in the text."""
+        return [one for one in self.statements if one.given]
+
+    @property
+    def plain(self) -> str:
+        """What stands there without citations; the items of a list beside each other."""
+        return (" " if self.style in ("sentence", "report") else "; ").join(one.bare for one in self.given)
+
+
 class CallCost(Record):
     """What calls to language models cost: those of a role, of a step, or all; costs can be added.
 
@@ -390,6 +444,7 @@ class QuestionRecord(Record):
         withheld: The answer that was too probably wrong for that risk, and is not given.
         unanswered: Why the documents do not say it, where they do not; `answer` is then its message.
         guessed: Whether the answer is a guess: no source carries it, and the language model is not sure of it either.
+        written: The answer as a text with citations, where that was wanted; `answer` is the short one beside it.
     """
 
     question: str
@@ -410,6 +465,7 @@ class QuestionRecord(Record):
     withheld: str | None = None
     unanswered: Unanswered | None = None
     guessed: bool = False
+    written: Written | None = None
 
     @property
     def touched(self) -> bool:

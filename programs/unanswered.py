@@ -10,7 +10,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from keqa.programs.records import FoundQuiz, MissingQuiz, QuestionRecord, QuizRecord, Unanswered, UnansweredKind
+from keqa.programs.records import (
+    FoundQuiz,
+    MissingQuiz,
+    QuestionRecord,
+    QuizRecord,
+    Unanswered,
+    UnansweredKind,
+    Written,
+)
 from keqa.programs.sentences import language_of
 
 GUESS = "(a guess)"
@@ -104,9 +112,18 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def said(record: QuestionRecord) -> str:
-    """The answer as it is told; a guess is marked as one."""
+def said(record: QuestionRecord, *, short: bool = False) -> str:
+    """The answer as it is told: a written one, unless the short one is wanted; a guess is marked as one."""
+    if record.written is not None and record.written.text and not short:
+        return record.written.text
     return f"{record.answer} {GUESS}" if record.guessed and record.answer else record.answer or ""
+
+
+def listed(written: Written) -> str:
+    """What is said of a list: how long it is, what it was gathered from, and whether there may be more."""
+    count, read = len(written.given), written.looked_at
+    found = f"{count} item{'' if count == 1 else 's'} in {read} passage{'' if read == 1 else 's'} looked at"
+    return f"{found}; there may be more, as no further passage was looked at" if written.more else found
 
 
 def lines_of(unanswered: Unanswered) -> list[tuple[str, list[str]]]:

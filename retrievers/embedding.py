@@ -1,8 +1,9 @@
 """Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's.
 
-Those behind an API (``openai/text-embedding-3-small``, ``hosted_vllm/…`` and what else LiteLLM reaches) take keys and
-addresses from the environment, by the names that LiteLLM has for them: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and so
-on. Questions and passages become vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
+Those behind an API (``openai/text-embedding-3-small`` and ``hosted_vllm/…`` by the official client of OpenAI, and what
+else LiteLLM reaches) take keys and addresses from the environment, by the names that LiteLLM has for them:
+``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and so on. Questions and passages become vectors whose inner product ranks
+passages (KEQA, Table 3: with the retriever DPR).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -26,7 +27,7 @@ from keqa.retrievers.base import Passage
 from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
 from keqa.retrievers.text import one_line
 from keqa.storage.redaction import visible_line, without_bars, without_keys
-from keqa.storage.replies import bound_litellm, bounded, too_large
+from keqa.storage.replies import bound_client, bound_litellm, bounded, too_large
 
 Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]
@@ -164,6 +165,9 @@ PROVIDERS: Final = frozenset(
 )
 """What the name of such a model begins with, before a slash; any other name is of sentence-transformers."""
 
+_OPENAI: Final = ("openai", "hosted_vllm")
+"""Those that are asked by the official client of OpenAI."""
+
 # A request holds fewer texts and tokens than any provider allows.
 _BATCH = 128
 _BATCH_CHARACTERS = 200_000
@@ -189,16 +193,10 @@ class HostedModel(EmbeddingModel):
     """An embedding model behind an API. Safe to use from many threads."""
 
     def __init__(self, name: str) -> None:
-        # Its list of prices comes with it, and is not fetched.
+        # LiteLLM's list of prices comes with it, and is not fetched.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-        import dspy
-        import litellm
-
-        # It would print advice beside every error.
-        litellm.suppress_debug_info = True
-        bound_litellm()
-        # Vectors are kept in the index; a second copy in a cache of responses would be as large.
-        super().__init__(name, dspy.Embedder(name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0))
+        provider, _, served = name.partition("/")
+        super().__init__(name, _by_openai(provider, served) if provider in _OPENAI else _by_litellm(name))
 
     def embed(
         self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
@@ -259,19 +257,59 @@ class HostedModel(EmbeddingModel):
         return f"about {tokens:,} tokens, ${tokens * each:,.2f} at ${each * 1e6:g} a million"
 
 
+def _by_openai(provider: str, model: str) -> Callable[[list[str]], Any]:
+    """Asks a server that speaks OpenAI's interface for vectors.
+
+    The client asks for them in base64, a third as long as numbers in words: 128 of 4,096 numbers fit the bound.
+    """
+    import openai
+
+    names = [f"{provider.upper()}_{ending}" for ending in ("BASE_URL", "API_BASE", "API_KEY")]
+    *addresses, key = (os.environ.get(name) or None for name in names)
+    address = next(filter(None, addresses), None)
+    if address is None and (provider != "openai" or key is None):
+        needed = names[2] if provider == "openai" else f"{names[1]}, such as http://127.0.0.1:8000/v1,"
+        raise ConfigurationError(f"the embedding model '{provider}/{model}' needs {needed} in the environment")
+    client = openai.OpenAI(
+        base_url=address,
+        # A server of one's own mostly wants no key, but the client insists on one.
+        api_key=key or "no-key-needed",
+        timeout=_TIMEOUT,
+        max_retries=0,
+        http_client=bound_client(openai.DefaultHttpxClient()),
+    )
+    return lambda texts: [one.embedding for one in client.embeddings.create(model=model, input=texts).data]
+
+
+def _by_litellm(name: str) -> Callable[[list[str]], Any]:
+    """Asks any other provider."""
+    import dspy
+    import litellm
+
+    # It would print advice beside every error.
+    litellm.suppress_debug_info = True
+    bound_litellm()
+    # Vectors are kept in the index; a second copy in a cache of responses would be as large.
+    embedder: Callable[[list[str]], Any] = dspy.Embedder(
+        name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0
+    )
+    return embedder
+
+
 def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
     """What a failure is to the user, whether it may pass by itself, and whether anyone answered at all."""
-    import litellm
+    # LiteLLM's errors are of these kinds as well.
+    import openai
 
     model, said = f"the embedding model {name!r}", one_line(without_keys(str(error)))[:_LONGEST_REASON]
     status = getattr(error, "status_code", None)
     if large := too_large(error):
         return RetrievalError(f"{model} gives no vectors: {large}"), False, True
-    if isinstance(error, litellm.APIConnectionError | litellm.Timeout):
+    if isinstance(error, openai.APIConnectionError):
         return RetrievalError(f"{model} cannot be reached: {said}"), True, False
     if status == 429 or (isinstance(status, int) and status >= 500):
         return RetrievalError(f"{model} did not answer: {said}"), True, "Connection error" not in said
-    if isinstance(error, litellm.AuthenticationError | litellm.PermissionDeniedError):
+    if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
         return ConfigurationError(f"{model} refuses the key, or none is set: {said}"), False, True
     if isinstance(status, int):
         return ConfigurationError(f"{model} cannot be asked: {said}"), False, True

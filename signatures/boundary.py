@@ -66,6 +66,8 @@ TEMPLATES: Mapping[Language, str] = {
     ),
 }
 REPLY = '{{"mastery": "{mastery}", "certainty": "{certainty}"}}'
+# KBM's prompt for the accuracy of open Chinese answers (first version, figure 13).
+ACCURACY = "给定预测和答案,如果预测中含有答案请输出1,不包含则输出0.\n预测: {predicted}\n答案: {answer}\n输出: "
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -84,3 +86,10 @@ def assessment_prompt(
 def assessment_reply(mastery: bool, certainty: bool) -> str:
     """What the model writes."""
     return REPLY.format(mastery=mastery, certainty=certainty)
+
+
+def accuracy_prompt(predicted: str, answer: str) -> str:
+    """Asks whether a prediction contains the answer, as 1 or 0."""
+    before, _, rest = ACCURACY.partition("{predicted}")
+    between, _, after = rest.partition("{answer}")
+    return f"{before}{predicted}{between}{answer}{after}"

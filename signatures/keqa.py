@@ -94,18 +94,18 @@ class AnswerWithKnowledge(dspy.Signature):
 
 # Utility and RAG in one call: the answer, and which of the passages carry it.
 class AnswerAndCite(dspy.Signature):
-    """Cite the passages that tell the answer to the question, then answer it from them, as briefly as possible.
+    """Answer the question from the passages, as briefly as possible, and cite the passages that tell the answer.
 
     A passage on the same subject that does not tell the answer is not cited, nor is one that misleads or is out of date.
-    Where no passage tells the answer, cite none and write UNKNOWN.
+    Where no passage tells the answer, write UNKNOWN and cite none.
     """
 
     passages: dict[int, str] = dspy.InputField(desc="each under its number")
     question: str = dspy.InputField()
     answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
     choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
-    citations: list[int] = dspy.OutputField(desc="the numbers of the passages that tell the answer")
     answer: str = dspy.OutputField(desc="the answer alone, or UNKNOWN")
+    citations: list[int] = dspy.OutputField(desc="the numbers of the passages that tell the answer")
 
 
 # Summ: conclude an explanation and the answer from the answered quizzes (KEQA, Algorithm 2, line 20).

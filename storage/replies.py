@@ -117,14 +117,15 @@ def _wrap(transport: Any) -> None:
         transport.handle_request = lambda request: _answered(send_now(_asking(request)))
 
 
-def _wrapping(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(*arguments: Any, **settings: Any) -> Any:
-        client = make(*arguments, **settings)
-        for transport in filter(None, () if client is None else (client._transport, *client._mounts.values())):
-            _wrap(transport)
-        return client
+def bound_client(client: Any) -> Any:
+    """Wrap the transports of a client of httpx; see `bounded`."""
+    for transport in filter(None, () if client is None else (client._transport, *client._mounts.values())):
+        _wrap(transport)
+    return client
 
-    return made
+
+def _wrapping(make: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **settings: bound_client(make(*arguments, **settings))
 
 
 @functools.cache

@@ -133,3 +133,23 @@ def _of_two(shape: str, name: str, first: str, second: str, text: str, answer: s
     """A question about the same relation of two entities."""
     facts, ask = (Fact(name, first), Fact(name, second)), RELATIONS[name].asks[0]
     return Composed(shape, text, (ask.format(e=first), ask.format(e=second)), facts, answer, **more)
+
+
+_PLURALS = {"person": "people", "company": "companies", "city": "cities", "country": "countries"}
+_LISTED = ("List every {kind} whose {relation} is {v}.", "List all {kinds} whose {relation} is {v}.")
+
+
+def list_question(rng: random.Random, relation: str, value: str) -> str:
+    """The question for all entities of which a relation has a value."""
+    kind = RELATIONS[relation].kind
+    return rng.choice(_LISTED).format(kind=kind, kinds=_PLURALS.get(kind, f"{kind}s"), relation=relation, v=value)
+
+
+def lists(world: World, least: int = 3, most: int = 40) -> list[tuple[str, str, list[str]]]:
+    """All lists that can be asked for of a size: a relation, its value, and the entities of which it has that value."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for relation in RELATIONS.values():
+        if relation.target not in ("date", "year"):
+            for entity in world.entities[relation.kind]:
+                found.setdefault((relation.name, str(world.values[Fact(relation.name, entity)])), []).append(entity)
+    return [(name, value, of) for (name, value), of in found.items() if least <= len(of) <= most]

@@ -2,12 +2,13 @@
 
 import random
 from dataclasses import dataclass
+from functools import cached_property
 
 from keqa.data.example import Example
 from keqa.retrievers.base import Passage
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph
-from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
+from keqa.testbed.questions import SHAPES, Composed, QuestionMaker, list_question, lists
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.world import GOLD, Fact, Tier, Tiers, World, assign
 
@@ -51,7 +52,7 @@ class Testbed:
     __test__ = False
 
     def __init__(self, settings: WorldSettings | None = None, seed: int = SEED) -> None:
-        self.settings = settings or WorldSettings()
+        self.settings, self.seed = settings or WorldSettings(), seed
         self.world = World(seed)
         self.tiers: Tiers = assign(self.world, seed)
         rng = random.Random(f"sources {seed}")
@@ -124,6 +125,21 @@ class Testbed:
                 seen.add(composed.text)
                 drawn.append(self._question(f"more-{seed}-{len(drawn)}", composed))
         return drawn
+
+    @cached_property
+    def lists(self) -> list[TestbedQuestion]:
+        """Questions for all entities of which a relation has a value; all of their answers are wanted."""
+        rng, found = random.Random(f"lists {self.seed}"), lists(self.world)
+        return [
+            TestbedQuestion(
+                id=f"lists-{number}",
+                question=list_question(rng, relation, value),
+                answers=tuple(members),
+                shape="list",
+                tiers=(),
+            )
+            for number, (relation, value, members) in enumerate(rng.sample(found, len(found)), 1)
+        ]
 
     def asked(self) -> set[str]:
         """The texts of all questions; the shipped LM is never trained on one of them as a whole."""

@@ -43,8 +43,9 @@ LONGEST, BATCH_TOKENS, POOL = 1024, 8192, 600
 MUON_RATE, ADAM_RATE = 0.01, 3e-3
 HEAD_NORM = 10.0
 EARLY_ECHO, LATE_ECHO, ECHO_UNTIL = 0.3, 0.1, 0.5
-ANSWER_WEIGHT, VERDICT_WEIGHT, LISTED_WEIGHT = 2.0, 8.0, 4.0
+ANSWER_WEIGHT, VERDICT_WEIGHT, LISTED_WEIGHT, CITATION_WEIGHT = 2.0, 8.0, 4.0, 6.0
 READING = ("AnswerWithKnowledge", "AnswerWithEvidence", "reading")
+CITING = ("AnswerAndCite", "WriteAnswer", "ListItems", "CompareInTable")
 CHECKPOINT_SECONDS, LATELY = 180.0, 200
 SKIPPED = 0.6
 """The progress at which a training begins from a finished model: it needs no easy examples."""
@@ -88,9 +89,10 @@ def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
 class SampleEncoder:
     """Turns samples into token ids and loss weights.
 
-    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
-    answer from passages (a few tokens hold all there is to learn from a long prompt), less where a pair of tokens of
-    the prompt comes again (it can be foreseen, and teaches copying), and 0 on other prompt text, which is chance.
+    The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict, on an
+    answer from passages and on the number of one that is cited (a few tokens hold all there is to learn from a long
+    prompt), less where a pair of tokens of the prompt comes again (it can be foreseen, and teaches copying), and 0 on
+    other prompt text, which is chance.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
@@ -101,6 +103,9 @@ class SampleEncoder:
         self.content = len(tokenizer) - len(pieces)
         self.verdicts = {ids[0] for word in ("True", "False") if len(ids := tokenizer(word)["input_ids"]) == 1}
         self.listed = {index for index, text in pieces.items() if text in NUMBERED_VERDICTS}
+        vocabulary = tokenizer.get_vocab()
+        self.numbers = {index for text, index in vocabulary.items() if text.strip("▁").isdecimal() and len(text) < 4}
+        self.cites = {index for text, index in vocabulary.items() if text.endswith(("[", "]["))} - {self.end}
 
     def __call__(self, sample: Sample) -> tuple[list[int], list[float]]:
         """Encodes one sample as ids and weights of equal length."""
@@ -111,6 +116,8 @@ class SampleEncoder:
                 writing = True
             echo = (before, after) in seen and before < self.content and after < self.content
             answer = ANSWER_WEIGHT if sample.skill in READING else 1.0
+            if sample.skill in CITING and before in self.cites and after in self.numbers:
+                answer = CITATION_WEIGHT
             written = VERDICT_WEIGHT if after in self.verdicts else LISTED_WEIGHT if after in self.listed else answer
             told = writing or (after in self.verdicts and sample.skill == "copying")
             weights.append(written if told else self.echo if echo else 0.0)

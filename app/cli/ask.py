@@ -88,7 +88,7 @@ def ask(
 
 
 def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> None:
-    from keqa.cli.story import shown_answer
+    from keqa.cli.story import shown_answer, written_answer
     from keqa.programs.prediction import sources_of
 
     if as_json:
@@ -97,7 +97,8 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
     elif not quiet:
         results().print(shown_answer(record, full=full))
     elif record.answer is not None:
-        results().print(Text(visible_line(record.answer)), soft_wrap=True)
+        for part in [*written_answer(record)] or [Text(visible_line(record.answer))]:
+            results().print(part, soft_wrap=isinstance(part, Text))
         if record.guessed:
             warn("The answer is a guess: nothing was found that carries it.")
 
@@ -208,14 +209,19 @@ def _told(program: Program, question: str, history: list[tuple[str, str]], roles
 
 
 def _show_briefly(record: QuestionRecord) -> None:
+    from keqa.cli.story import written_answer
     from keqa.programs.prediction import sources_of
     from keqa.programs.unanswered import lines_of, said
 
     finding = record.unanswered
     style = "bold yellow" if record.guessed or finding is not None else "bold green"
     lines = [". ".join([line, *beneath]) for line, beneath in lines_of(finding)] if finding is not None else []
-    if names := dict.fromkeys(source.title or source.id for source in sources_of(record)):
+    sources, written = sources_of(record), [*written_answer(record)]
+    if written:
+        lines += [f"[{number}] {source.label}" for number, source in enumerate(sources, start=1)]
+    elif names := dict.fromkeys(source.title or source.id for source in sources):
         lines.append(f"Sources: {'; '.join(names)}")
-    before = [] if record.standalone is None else [(f"→ {record.standalone}", "dim")]
-    for text, of in [*before, (said(record), style), *((line, "dim") for line in lines)]:
-        results().print(Text(visible_line(text), of), soft_wrap=True)
+    before = [] if record.standalone is None else [Text(visible_line(f"→ {record.standalone}"), "dim")]
+    answer = written or [Text(visible_line(said(record)), style)]
+    for part in [*before, *answer, *(Text(visible_line(line), "dim") for line in lines)]:
+        results().print(part, soft_wrap=isinstance(part, Text))

@@ -6,6 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -20,6 +21,7 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     check_models,
+    open_retriever,
 )
 from keqa.errors import InputError
 from keqa.storage.files import check_writable
@@ -35,6 +37,7 @@ _OPTIONS = {
     "--embedder": ("light", "finetuned", "prompted"),
     "--cost-per-call": ("chooser",),
     "--cost-per-retrieval": ("chooser",),
+    "--certainty": ("light",),
     "--training": ("finetuned",),
     "--language": ("finetuned",),
     "--soft-labels": ("finetuned",),
@@ -57,6 +60,7 @@ _COLLECTED = argument("COLLECTED...", "Folders that keqa boundary collect wrote.
 @boundary.command()
 def collect(
     *,
+    context: typer.Context,
     out: Path = option("Folder of what is collected.", "-o", default=...),
     program: str | None = option(
         "The compiled program that shall use the model, whose prompt for quizzes is asked; testbed is the one that "
@@ -64,6 +68,12 @@ def collect(
         "-p",
     ),
     tries: int = option("Answers drawn to each quiz.", default=30, min=5, max=1000),
+    index: str | None = option(
+        "Draw as many again from what this index finds, as KBM does: a fine-tuned model that judges again with "
+        "passages has then seen some. Its folder or address; testbed is the testbed's encyclopedia.",
+        *("--index", "-i"),
+        place=",@",
+    ),
     in_flight: int = IN_FLIGHT,
     as_json: bool = AS_JSON,
     questions: QuestionOptions,
@@ -79,6 +89,10 @@ def collect(
     check_writable(out, "--out")
     check_models(model)
     asked = _asked(questions)
+    searched, source = None, context.get_parameter_source("index")
+    # One that a file sets for all commands would double the calls unasked.
+    if index is not None and getattr(source, "name", "") == "COMMANDLINE":
+        searched = open_retriever(None if index == "testbed" else index, model.lm, benchmark=True)
     with Bars() as bars:
         from keqa.lms import check_reachable
         from keqa.optimize.boundary.collect import collect as collected_from
@@ -98,6 +112,7 @@ def collect(
             found = collected_from(
                 made,
                 asked.examples,
+                retriever=searched,
                 tries=tries,
                 store=journal,
                 in_flight=in_flight,
@@ -106,12 +121,24 @@ def collect(
                 progress=bars.report,
             )
         write_collected(found, out / _QUIZZES)
-    shares = [float(quiz.accuracy) for quiz in found.quizzes]
-    right = sum(shares) / len(shares) if shares else None
-    said = "" if right is None else f", {right:.3f} of them right"
+    sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
+    if searched is not None:
+        sides["retrieved "] = [quiz for quiz in found.quizzes if quiz.reference is not None]
+    counts = {side: len(some) for side, some in sides.items()}
+    rights = {side: fmean(float(one.accuracy) for one in some) if some else None for side, some in sides.items()}
+    said = "".join(
+        f", {right:.3f} of them right{' with passages' * bool(side)}"
+        for side, right in rights.items()
+        if right is not None
+    )
     emit(
-        {"quizzes": len(shares), "tries": tries, "right": right, "left_out": found.left_out},
-        [f"{len(shares)} quizzes, {tries} answers each{said}: {out / _QUIZZES}"],
+        {
+            **{f"{side}quizzes": some for side, some in counts.items()},
+            **{f"{side}right": right for side, right in rights.items()},
+            "tries": tries,
+            "left_out": found.left_out,
+        },
+        [f"{counts['']} quizzes, {tries} answers each{said}: {out / _QUIZZES}"],
         as_json=as_json,
     )
     if found.left_out:
@@ -128,6 +155,11 @@ class TrainOptions:
     )
     embedder: str = option(
         "Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.", default="hashing-256"
+    )
+    certainty: Literal["by_types", "by_samples"] = option(
+        "What light learns to tell as certainty: 1 - H / log k over the k types of answers, which is KBM's, or "
+        "1 - H / log N over all N draws.",
+        default="by_samples",
     )
     kind: Literal["light", "finetuned", "prompted", "chooser"] = option(
         "light: numbers, in seconds. finetuned: --boundary-lm, trained as KBM's is, in a folder beside OUT. prompted: "
@@ -208,13 +240,14 @@ def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOpti
     if options.kind == "light":
         from keqa.optimize.boundary import train_light
 
-        return train_light(found, reads=options.reads, embedder=options.embedder), {}, "Trained on all of them"
+        how: dict[str, Any] = {"reads": options.reads, "target": options.certainty}
+        return train_light(found, embedder=options.embedder, **how), {}, "Trained on all of them"
     if options.kind == "prompted":
         from keqa.lms import build_lm
         from keqa.optimize.boundary.train import train_prompted
 
         writer = None if options.reflection_lm is None else build_lm(options.reflection_lm)
-        how: dict[str, Any] = {"show": options.show, "k": options.examples, "embedder": options.embedder}
+        how = {"show": options.show, "k": options.examples, "embedder": options.embedder}
         return train_prompted(found, model.build(), reflection_lm=writer, **how), {}, "Examples chosen"
     from keqa.cli.compile import read_training
     from keqa.optimize.boundary.train import train_finetuned

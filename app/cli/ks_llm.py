@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +11,11 @@ from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
 from keqa.cli.options import LanguageModels, MethodOptions, check_models
 from keqa.cli.reproduce import KSOptions, PresetOptions
-from keqa.cli.running import rows_of, show_grids, warn_of_failures
+from keqa.cli.running import rows_of, show_grids, warn_of_failures, write_grids
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents
 from keqa.evaluation.questions import Questions, of_name, of_testbed
-from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.published import datasets, paper
-from keqa.evaluation.reports.render import to_markdown
 from keqa.evaluation.reproduction.experiments import rows_of as planned
 from keqa.evaluation.reproduction.ks_llm_tables import KSRun, ks_llm_tables
 from keqa.evaluation.run_file import read_run
@@ -40,7 +37,7 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
     check_models(models)
     named = options.data or ([_TESTBED] if models.lm is None else list(datasets("ks-llm")))
     design = paper("ks-llm")["experiments"]
-    settings = _distance(own.similarity) | {"top_k": _PASSAGES}
+    settings = _distance(own.similarity) | {"top_k": _PASSAGES, "one_text": own.one_text} | design["settings"]
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
@@ -53,7 +50,7 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
             folder = out / questions.dataset / (f"lm{number + 1}" if number else "")
             runs += _run(specs, questions, one, file, folder, options, settings)
     grids = ks_llm_tables(runs)
-    _write(grids, out)
+    write_grids(grids, out / "tables")
     show_grids(grids, as_json=as_json)
 
 
@@ -113,12 +110,3 @@ def _distance(similarity: str | None) -> dict[str, Any]:
         warn(f"sentences are compared by words, for {LOCAL} is not at hand ({error})")
         return {}
     return {"similarity": similarity or LOCAL}
-
-
-def _write(grids: list[Grid], out: Path) -> None:
-    folder = out / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
-    for grid in grids:
-        (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
-        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
-        (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")

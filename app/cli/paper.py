@@ -14,7 +14,7 @@ from typing import Any
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
-from keqa.cli.reproduce import KSOptions, PaperOptions
+from keqa.cli.reproduce import PaperOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
@@ -34,7 +34,7 @@ from keqa.lms import Roles, address_for, build_lm, check_model, check_reachable
 from keqa.programs.build import Parts, make, own_of
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.predictor import NOTHING
-from keqa.programs.registry import METHODS, Spec
+from keqa.programs.registry import METHODS, Method, Spec
 from keqa.programs.saving.folder import check_place, learned_of
 from keqa.programs.stages.probabilities import tells_no_probabilities
 from keqa.retrievers import CachingRetriever, Retriever
@@ -44,7 +44,7 @@ from keqa.storage.files import check_writable
 _REFERENCE = "utility reference R"
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: KSOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None, *, as_json: bool) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
@@ -115,6 +115,15 @@ class Plan:
             utility_api_base=utility,
         )
 
+    @property
+    def of_all(self) -> dict[str, Any]:
+        """What everything is set up with besides, R included."""
+        return {"demonstrations": False} if self.options.no_demonstrations else {}
+
+    def settings_for(self, method: Method, dataset: str) -> dict[str, Any]:
+        """What a method is set up with on a data set."""
+        return design.settings_for(method, dataset, **self.of_all)
+
     def own_of(self, one: design.Experiment) -> dict[str, Any]:
         """Methods' own arguments for the questions and the language model of an experiment."""
         return {**self.questions[one.dataset].settings, **own_of(self.models_of(one.lm).lm)}
@@ -132,7 +141,7 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
     compiling = not options.plain_baselines and (building or bool(options.train))
     # Whether a data set is the paper's is said before its files are looked for.
     left_out = [] if options.program is not None or building else list(design.OF_REFERENCE)
-    if models.name.startswith("keqa/") and options.program is None:
+    if options.program is None and (models.name.startswith("keqa/") or options.no_demonstrations):
         left_out.append(design.FEW_SHOT)
     dense = options.dense_index is not None
     planned = list(design.experiments(list(named), dense=dense, left_out=left_out, others=others, compiled=compiling))
@@ -191,7 +200,7 @@ def _estimated(plan: Plan) -> Grid:
             shown.update(f"rehearsing {_REFERENCE}")
             retriever = open_retriever(options.index, plan.models.lm, benchmark=True)
             learned = list(plan.training.examples)
-            building = costs.estimate_reference(_REFERENCE, learned, retriever, design.SETTINGS, task)
+            building = costs.estimate_reference(_REFERENCE, learned, retriever, design.SETTINGS | plan.of_all, task)
             spent = None if pilot is None else costs.spent_on_training(pilot / learning.REFERENCE, task)
             found.append(costs.expected(building, (spent.asked, spent.by_model) if spent else None))
             program = rehearsed_program(learned, retriever, Path(folder) / "program", int(design.SETTINGS["top_k"]))
@@ -201,7 +210,7 @@ def _estimated(plan: Plan) -> Grid:
             made_of = Parts(retriever, None, {}, None if one.compiled else program, own=plan.own_of(one))
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
-                parts = replace(made_of, settings=design.settings_for(spec.method, one.dataset))
+                parts = replace(made_of, settings=plan.settings_for(spec.method, one.dataset))
                 if one.compiled and plan.training is not None:
                     found.append(_compiling(plan, one, spec, parts, learning.of_set(plan.training, one.dataset)))
                 rehearsed = costs.estimate(one.dataset, spec, examples, parts, models.by_role)
@@ -209,7 +218,7 @@ def _estimated(plan: Plan) -> Grid:
                 found.append(costs.expected(rehearsed, run))
             of_the_paper = one.lm is None and not (one.compiled or one.dense)
             if options.labelling_lm and of_the_paper and design.analysed(one.dataset):
-                parts = replace(made_of, settings=design.settings_for(METHODS["keqa"], one.dataset), program=program)
+                parts = replace(made_of, settings=plan.settings_for(METHODS["keqa"], one.dataset), program=program)
                 found.append(costs.estimate_labels(one.dataset, examples, parts, by_role, options.labelling_lm))
     return costs.estimates(found)
 
@@ -277,6 +286,7 @@ class _Learner:
             self.training,
             place,
             embedder=embedder,
+            settings=self.plan.of_all,
             in_flight=self.plan.options.in_flight,
             progress=self.bars.report,
             command=invocation(),
@@ -296,7 +306,7 @@ class _Learner:
         try:
             learned = learning.compile_baseline(
                 spec,
-                Parts(self.retriever, self.roles, design.settings_for(spec.method, one.dataset), own=own),
+                Parts(self.retriever, self.roles, self.plan.settings_for(spec.method, one.dataset), own=own),
                 learning.of_set(self.training, one.dataset),
                 self.plan.compiled(one.dataset, spec.method.name),
                 in_flight=self.plan.options.in_flight,
@@ -332,7 +342,7 @@ def _run(plan: Plan, one: design.Experiment) -> Iterator[Path]:
     models, paper = plan.models_of(one.lm), plan.options
     run = paper.run(plan.out / one.dataset)
     # Neighbours with the same settings are run together, and the order stays that of the tables.
-    for settings, alike in groupby(one.specs, key=lambda spec: design.settings_for(spec.method, one.dataset)):
+    for settings, alike in groupby(one.specs, key=lambda spec: plan.settings_for(spec.method, one.dataset)):
         specs = list(alike)
         served = any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
         folders = [plan.program] if plan.program and served else None

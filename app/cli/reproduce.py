@@ -31,7 +31,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.cases import Case, Checked
 
-PRESETS = "The presets paper and ks-llm"
+PRESETS = "The presets paper, ks-llm and kbm"
 """The panel of the help for the options of all presets."""
 
 
@@ -64,7 +64,23 @@ class PresetOptions:
 
 
 @dataclass(frozen=True)
-class PaperOptions(PresetOptions):
+class LearningOptions(PresetOptions):
+    """The options of the presets that learn from training questions, and can be priced."""
+
+    panel = "The presets paper and kbm"
+
+    train: list[str] | None = option(
+        "Training questions of a data set, as NAME:PATH or NAME, from which R or a boundary model is made; once for "
+        "each, by default the train split of --data, or the paper's training sets.",
+        place=":",
+        shown=False,
+    )
+    train_sample: int | None = option("Training questions of each set.", min=1, shown="as --sample")
+    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
+
+
+@dataclass(frozen=True)
+class PaperOptions(LearningOptions):
     """The options of the preset paper, beside its language models."""
 
     panel = "The preset paper"
@@ -73,13 +89,12 @@ class PaperOptions(PresetOptions):
     program: Path | None = option(
         "A program compiled on training questions, instead of one with a utility reference R built from --train.", "-p"
     )
-    train: list[str] | None = option(
-        "Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by default the "
-        "train split of --data.",
-        place=":",
-        shown=False,
-    )
     no_reference: bool = option("Build no R and compile nothing; rows are then called w/o R.", default=False)
+    no_demonstrations: bool = option(
+        "Show no fixed demonstrations in any row; by default only the direct prompt, vanilla RAG and zero-shot CoT "
+        "go without, as in the paper.",
+        default=False,
+    )
     plain_baselines: bool = option(
         "Leave out the rows of baselines that learned from the training questions.", default=False
     )
@@ -92,12 +107,10 @@ class PaperOptions(PresetOptions):
         "Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
     )
     labelling_api_base: str | None = server_of("--labelling-lm")
-    train_sample: int | None = option("Training questions of each set.", min=1, shown="as --sample")
     cases: int = option("Questions of each set in Table 6, with all their steps.", min=0, default=1)
     pilot: Path | None = option(
         "With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect."
     )
-    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
 
 
 @dataclass(frozen=True)
@@ -114,11 +127,30 @@ class KSOptions:
         "The embedding model of the distance, by name or folder; words compares words.",
         shown="local/minilm, where it is installed",
     )
+    one_text: bool = option("Embed the triples as one text (equation 2), not each by itself.", default=False)
+
+
+@dataclass(frozen=True)
+class KBMOptions:
+    """The options of the preset kbm, beside those of all presets."""
+
+    panel = "The preset kbm"
+
+    boundary: Path | None = option(
+        "The file of a boundary model, of keqa boundary train --kind finetuned for the paper's; by default a light one "
+        "is trained on draws of the training questions."
+    )
+    draws: int = option("Answers drawn to a question, of Figure 2 and to learn from.", default=30, min=5, max=1000)
+    judge_lm: str | None = lm_option(
+        "Says which answers to open Chinese questions are right, as in the paper; exact match does by default."
+    )
+    judge_api_base: str | None = server_of("--judge-lm")
 
 
 _PRESETS = {
     "paper": "the KEQA paper's own experiments, with --lm and --index",
     "ks-llm": "the KS-LLM paper's own experiments, on the testbed or with --lm",
+    "kbm": "the KBM paper's own experiments, on the testbed or with --lm and --index",
 }
 """What ``--list`` says of the experiments of papers; a module of `keqa.cli`, called alike, runs them."""
 
@@ -127,7 +159,7 @@ def reproduce(
     *,
     names: list[str] | None = argument(
         "[NAME]...",
-        "What to reproduce: names of --list, YAML files of your own, paper or ks-llm; everything by default.",
+        "What to reproduce: names of --list, YAML files of your own, paper, ks-llm or kbm; everything by default.",
         default=None,
     ),
     listed: bool = option("List what can be reproduced.", "--list", default=False),
@@ -138,6 +170,7 @@ def reproduce(
     models: Annotated[LanguageModels, PRESETS],
     paper: PaperOptions,
     ks_llm: KSOptions,
+    kbm: KBMOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -146,7 +179,8 @@ def reproduce(
 
     keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, from building
     the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
-    --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
+    --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed;
+    keqa reproduce kbm for the KBM paper, likewise.
     """
     chosen = names or []
     preset = next((name for name in _PRESETS if name in chosen), None)
@@ -154,7 +188,10 @@ def reproduce(
         raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
     # The options of all presets stand in the group of the first one.
     shared = {flag_of(one.name) for one in fields(PresetOptions)}
-    own = {"paper": [flag for flag in given(paper) if flag not in shared], "ks-llm": list(given(ks_llm))}
+    groups: dict[str, Any] = {"paper": None, "ks-llm": ks_llm, "kbm": kbm}
+    learning = {flag_of(one.name) for one in fields(LearningOptions)} if preset == "kbm" else shared
+    own = {name: list(given(group)) for name, group in groups.items() if group is not None}
+    own["paper"] = [flag for flag in given(paper) if flag not in learning]
     for other, flags in own.items():
         if preset is not None and other != preset:
             _refuse(flags, f"is for keqa reproduce {other}, not for {preset}: leave it out")
@@ -162,7 +199,7 @@ def reproduce(
             _refuse(flags, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
         run = import_module(f"keqa.cli.{preset.replace('-', '_')}").reproduce
-        run(out or Path("runs") / preset, models, paper, ks_llm, as_json=as_json)
+        run(out or Path("runs") / preset, models, paper, groups[preset], as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 

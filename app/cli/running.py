@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import Bars, emit, warn, warn_of_many
@@ -26,7 +28,7 @@ from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
-from keqa.evaluation.reports.render import Rendered
+from keqa.evaluation.reports.render import Rendered, to_markdown
 from keqa.evaluation.tally import MARK, Tally, overlap_notes
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts, check_programs, own_of
@@ -114,6 +116,9 @@ def rows_of(
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
+            # A question is measured by its short answer, unless the user wants another.
+            if isinstance(program, KEQA) and program.style is None and program.writes:
+                program.style = "short"
             if compared and isinstance(program, KEQA) and program.unanswered is None and program.declines:
                 program.unanswered = "guess"
             if prepare is not None and (said := prepare(spec, program)):
@@ -163,6 +168,12 @@ def standing(tally: Tally) -> str:
 
 _SPENT = {"samples": "LM calls", "calls": "sent"}
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
+_WRITTEN = ("citation recall", "citation precision", "told", "list recall", "list precision")
+_WRITTEN_NOTE = (
+    "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
+    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; told, the share "
+    "of the texts with a gold answer; recall and precision of lists by their members."
+)
 _IMPAIRED = (
     "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
     "Untouched are the questions that neither failed nor are impaired, with their scores over these alone."
@@ -177,6 +188,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     counts = ("failed", *(["impaired"] if impaired else []))
     # Only yes/no questions and choices have an accuracy.
     scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
+    written = [name for name in _WRITTEN if any(row.tally.mean(name) is not None for row in rows)]
     declined = any(row.tally.declining.shown for row in rows)
     shown = []
     for tally, label in ((row.tally, row.spec.label) for row in rows):
@@ -185,6 +197,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
             [
                 ("run", text(f"{label}{MARK if tally.learned_from else ''}")),
                 *((name, number(tally.mean(key))) for name, key in scores.items()),
+                *((name, number(tally.mean(name))) for name in written),
                 *(declining(tally.declining) if declined else ()),
                 *((name, count(getattr(tally, name))) for name in counts),
                 *(_untouched(tally, scores) if touched else ()),
@@ -201,7 +214,13 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     whole = {row.tally.done for row in rows}
     known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
     apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (note, *([DECLINING_NOTE] if declined else []), apart, *overlap_notes(known))
+    notes = (
+        note,
+        *([_WRITTEN_NOTE] if written else []),
+        *([DECLINING_NOTE] if declined else []),
+        apart,
+        *overlap_notes(known),
+    )
     return Rendered(table("runs", "", shown, *notes))
 
 
@@ -225,6 +244,15 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
     """Print tables, or their unrounded values as JSON."""
     emit({grid.name: grid.records for grid in grids}, map(Rendered, grids), as_json=as_json)
+
+
+def write_grids(grids: Sequence[Grid], folder: Path) -> None:
+    """Write tables as Markdown, and their unrounded values as JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for grid in grids:
+        (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
+        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
+        (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from keqa.programs.prediction import Answered, Progress, QuizAnswered, Source, disagreements_of, sources_of
 from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
-from keqa.programs.unanswered import lines_of, said
+from keqa.programs.unanswered import lines_of, listed, said
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import visible_line
 
@@ -52,7 +53,7 @@ _INDENT = (0, 0, 0, 4)
 
 def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     """The answer, how it follows, its sources with the sentences that carried it, and the story of the question."""
-    parts: list[RenderableType] = [head(record)]
+    parts: list[RenderableType] = [*written_answer(record)] or [head(record)]
     for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
         parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
     if record.withheld is not None:
@@ -67,6 +68,30 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
             parts += _source(number, source, full)
     parts += [plain(one, "yellow") for one in disagreements_of(record)]
     return Group(*parts, Text(), record_tree(record, full=full))
+
+
+def written_answer(record: QuestionRecord) -> Iterator[RenderableType]:
+    """A written answer line by line, a table as one, and what is said of it; nothing where there is none."""
+    written = record.written
+    if written is None or not written.text:
+        return
+    if written.table:
+        first, *rows = written.table
+        table = Table()
+        for cell in first:
+            table.add_column(plain(cell))
+        for row in rows:
+            table.add_row(*(plain(cell, whole=True) for cell in row))
+        yield table
+    else:
+        yield from (plain(line, "green", whole=True) for line in written.text.splitlines())
+    if written.style == "list":
+        yield plain(listed(written), "dim")
+    elif record.answer not in (None, written.plain):
+        yield _labelled("In short", said(record, short=True))
+    left = len(written.statements) - len(written.given)
+    if left:
+        yield plain(f"Left out, as no passage that it cites carries it: {_count(left, 'statement')}", "yellow")
 
 
 def head(record: QuestionRecord) -> Text:
@@ -124,6 +149,11 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
         _add_quiz(tree, record.fallback, "The question itself", full)
     if record.passages:
         _add_passages(tree, record.passages, (), full)
+    if record.written is not None and record.written.statements:
+        branch = tree.add(Text(f"written as a {record.written.style}"))
+        for statement in record.written.statements:
+            mark, style = ("✓", "green") if statement.supported is not False else ("✗", "yellow")
+            branch.add(plain(f"{mark} {statement.text} ({statement.why})", style))
     if record.unanswered is not None and record.unanswered.guess is not None:
         tree.add(_labelled("It would have guessed", record.unanswered.guess, "dim"))
     if record.degradations:

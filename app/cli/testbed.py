@@ -88,7 +88,7 @@ def boundary(
 @testbed.command()
 def questions(
     *,
-    split: str = option("train, dev or test.", default="test"),
+    split: str = option("train, dev, test or lists.", default="test"),
     count: int = option("How many to show.", "-n", default=10, min=1),
     seed: int = option("Another seed shows others.", default=0),
     as_json: bool = AS_JSON,
@@ -102,13 +102,13 @@ def questions(
 
     from keqa.testbed.testbed import Testbed
 
-    splits = ("dev", "test", "train")
+    splits = ("dev", "lists", "test", "train")
     if split not in splits:
         raise InputError(f"there is no split {split!r}; there are {', '.join(splits)}")
     given = getattr(Testbed(), split)
     drawn = random.Random(seed).sample(given, min(count, len(given)))
     rows = [
-        {"id": q.id, "question": q.question, "answer": q.answers[0], "kind": q.shape, "tiers": list(q.tiers)}
+        {"id": q.id, "question": q.question, "answer": "; ".join(q.answers), "kind": q.shape, "tiers": list(q.tiers)}
         for q in drawn
     ]
     # A question on a line of its own, to be copied from.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,12 +12,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.programs.prediction import disagreements_of, sources_of
-from keqa.programs.records import QuestionRecord
-from keqa.programs.unanswered import said, without_guess
+from keqa.programs.records import QuestionRecord, Written
+from keqa.programs.unanswered import listed, said, without_guess
 from keqa.server.limits import ProblemError
 from keqa.storage.untrusted import plain
 
 Read = TypeVar("Read", bound=BaseModel)
+
+_MARKDOWN = re.compile(r"(!(?=\[)|\](?=\()|<(?=[a-zA-Z/!]))")
+_SOURCES = "\n\nSources:\n\n"
+_CITED = re.compile(r"\[(\d+)\]")
 
 MODEL = "keqa"
 """The one model that a server has."""
@@ -136,7 +141,7 @@ class Completion:
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
         """The answer in one piece."""
-        message = {"role": "assistant", "content": said(record), "refusal": None, **_beside(record)}
+        message = {"role": "assistant", "content": content_of(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
@@ -146,7 +151,7 @@ class Completion:
 
     def answered(self, record: QuestionRecord, *, with_usage: bool) -> Iterator[str]:
         """The events of an answer."""
-        yield self._event({"content": said(record)})
+        yield self._event({"content": content_of(record)})
         yield self._event(_beside(record), "stop")
         if with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
@@ -178,6 +183,17 @@ def usage(record: QuestionRecord) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
+def content_of(record: QuestionRecord) -> str:
+    """What a message says; below a written answer its sources by number, as not all clients show annotations."""
+    written = record.written
+    if written is None or not written.text:
+        return said(record)
+    sources = [f"{number}. {source.label}" for number, source in enumerate(sources_of(record), start=1)]
+    notes = [listed(written)] if written.style == "list" else []
+    # What is quoted from documents shall load no image and lead nowhere where a client shows it as Markdown.
+    return _MARKDOWN.sub(r"\1 ", "\n\n".join([said(record), *notes]) + _SOURCES + "\n".join(sources))
+
+
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
     """What is told beside an answer."""
     return {
@@ -185,15 +201,25 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
         "disagreements": disagreements_of(record),
         **{name: getattr(record, name) for name in ("explanation", "answer_source", "confidence", "guessed")},
         "unanswered": without_guess(record.unanswered),
+        **({} if record.written is None else {"short_answer": record.answer, "written": _brief(record.written)}),
     }
+
+
+def _brief(written: Written) -> dict[str, Any]:
+    """What is told of a written answer beside its text."""
+    return written.model_dump(mode="json", include={"style", "statements", "looked_at", "more"})
 
 
 def _beside(record: QuestionRecord) -> dict[str, Any]:
     """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
-    facts, end, annotations = facts_of(record), len(record.answer or ""), []
-    for source in facts["sources"]:
+    facts, annotations = facts_of(record), []
+    text, _, _ = content_of(record).partition(_SOURCES)
+    for number, source in enumerate(facts["sources"], start=1):
         title = source.label if source.file else source.title or source.id
-        cited = {"start_index": 0, "end_index": end, "title": title, "url": source.url}
-        annotations.append({"type": "url_citation", "url_citation": cited})
+        written = record.written is not None and record.written.text
+        places = [found.span() for found in _CITED.finditer(text) if int(found[1]) == number] if written else []
+        for start, end in places or [(0, len(text) if written else len(record.answer or ""))]:
+            cited = {"start_index": start, "end_index": end, "title": title, "url": source.url}
+            annotations.append({"type": "url_citation", "url_citation": cited})
     shown = {"sources": [source.model_dump() for source in facts["sources"]]}
     return {"annotations": annotations, **facts, **shown}

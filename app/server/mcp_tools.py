@@ -26,7 +26,8 @@ class Answer(BaseModel):
     """An answer, how it follows, and the passages that it rests on, of which there are none where it came from memory.
 
     Where the documents do not say it, the answer says so, answer_source is unanswered, and unanswered tells what was
-    asked, searched and read in vain. A guess is what no source carries, and the language model is not sure of.
+    asked, searched and read in vain. In a written answer [2] cites the second source, and short_answer is beside it.
+    A guess is what no source carries, and the language model is not sure of.
     """
 
     answer: str
@@ -37,6 +38,8 @@ class Answer(BaseModel):
     confidence: float | None = None
     guessed: bool = False
     unanswered: dict[str, Any] | None = None
+    short_answer: str | None = None
+    written: dict[str, Any] | None = None
 
 
 class Found(PlacedText):

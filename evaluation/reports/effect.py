@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import Figure, Grid, Named, Panel, Series, count, number, p_value, share, table, text
@@ -34,8 +34,10 @@ INDICATORS = ("accuracy", "certainty")
 
 # The final version's certainty is over distinct answers, which no judge has clustered.
 _CERTAINTY = CertaintyGate(form="by_types", over="types")
-_BOUNDS = ("0", ".2", ".4", ".6", ".8", "1")
-_INTERVALS = len(_BOUNDS) - 1
+BOUNDS = ("0", ".2", ".4", ".6", ".8", "1")
+"""Of the intervals of an indicator."""
+_T = TypeVar("_T")
+_INTERVALS = len(BOUNDS) - 1
 _NAME, _TITLE = "retrieval-effect", "What retrieval does to quizzes that the LM knows and does not know"
 _CLASSES = (
     "Beneficial: the answer from memory, that of the largest cluster, is wrong and the answer with retrieval is right; "
@@ -115,8 +117,8 @@ def _effect(quiz: QuizRow, found: QuizRecord, *, whole: bool) -> Effect:
     )
 
 
-def correlation(effects: Sequence[Effect]) -> tuple[float, float] | None:
-    """Pearson's correlation of accuracy and certainty over quizzes, and its p-value (section 2.2)."""
+def correlation(effects: Sequence[Any]) -> tuple[float, float] | None:
+    """Pearson's correlation of what has an accuracy and a certainty, such as quizzes, and its p-value (section 2.2)."""
     from scipy.stats import pearsonr
 
     accuracy, certainty = ([float(getattr(one, name)) for one in effects] for name in INDICATORS)
@@ -155,7 +157,7 @@ def effect_figure(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for lm, found in models.items():
         for name in INDICATORS:
-            parts = [(place, part) for place, part in enumerate(_intervals(found.effects, name)) if part]
+            parts = [(place, part) for place, part in enumerate(intervals(found.effects, name)) if part]
             middles = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
             shares = [_shares(part) for _, part in parts]
             series = tuple(Series(change, middles, tuple(one[change] for one in shares)) for change in CHANGES)
@@ -163,9 +165,9 @@ def effect_figure(entries: Sequence[Entry]) -> Figure | None:
     return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels)) if panels else None
 
 
-def _intervals(effects: Sequence[Effect], indicator: str) -> list[list[Effect]]:
-    """Five intervals of equal width, closed below; the last one holds 1 as well."""
-    parts: list[list[Effect]] = [[] for _ in range(_INTERVALS)]
+def intervals(effects: Sequence[_T], indicator: str) -> list[list[_T]]:
+    """What has an indicator in five intervals of equal width, closed below; the last one holds 1 as well."""
+    parts: list[list[_T]] = [[] for _ in range(_INTERVALS)]
     for effect in effects:
         # Rounded first: a float just below a bound that it equals on paper belongs above it.
         parts[min(_INTERVALS - 1, int(round(float(getattr(effect, indicator)) * _INTERVALS, 9)))].append(effect)
@@ -174,9 +176,9 @@ def _intervals(effects: Sequence[Effect], indicator: str) -> list[list[Effect]]:
 
 def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
     for name in INDICATORS:
-        for place, part in enumerate(_intervals(effects, name)):
+        for place, part in enumerate(intervals(effects, name)):
             closed = "]" if place == _INTERVALS - 1 else ")"
-            yield f"{name} [{_BOUNDS[place]}, {_BOUNDS[place + 1]}{closed}", part
+            yield f"{name} [{BOUNDS[place]}, {BOUNDS[place + 1]}{closed}", part
     for name in INDICATORS:
         for known, called in ((True, "known"), (False, "unknown")):
             part = [effect for effect in effects if reaches(float(getattr(effect, name)), KNOWN_FROM) is known]

@@ -1,5 +1,7 @@
 """KBM's Tables 1 to 5 and its Figures 4 to 6, 8 and 9, by the rows of a comparison, the published figures beside.
 
+Of the first version there are Table 1, which has FreshQA and C-Eval, and Figure 8, double judgement.
+
 The rows are the paper's: the language model alone (``closed-book``), retrieval for every question (``rag``), a language
 model that is asked (``kbm`` without a model), ``self-rag``, and ``kbm`` with a boundary model, of mastery (KBM-Acc) and
 of certainty (KBM-Cer). Random retrieval at a row's own ratio needs no run: of each question it is, in expectation, the
@@ -9,12 +11,13 @@ ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
-from keqa.evaluation.reports.published import paper, published
+from keqa.evaluation.reports.published import datasets, paper, published
 from keqa.evaluation.reports.questions import QuestionRow, mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, by_lm, groups_of, of_method, parted, shared, title_of
 from keqa.evaluation.tally import MARK
@@ -23,6 +26,9 @@ COLUMNS = ("A/E", "Rnd", "Rat")
 """What the paper's tables have of a row on a data set."""
 
 _RATIO = "question retrieval ratio"
+_AVERAGE = "Avg."
+_EFFICIENCY = ("A/E", "call rate", "tokens", "milliseconds")
+_SPENT = ("tokens read", "seconds")
 _BOUNDS = (0.2, 0.4, 0.6, 0.8)
 # From how many of the passages that name the answer on a group of questions begins.
 _FREQUENCIES = {0: "none", 1: "1", 2: "2", 3: "3 to 5", 6: "6 or more"}
@@ -54,6 +60,12 @@ class Compared:
         cells = (number(_score(lines)), number(chance), share(measure(_RATIO, lines)))
         return [((name, _head(group)), cell) for name, cell in zip(COLUMNS, cells, strict=True)]
 
+    def means(self, entry: Entry, groups: Sequence[Group | None]) -> list[Cell]:
+        """The means of A/E, Rnd and Rat over groups, each of which counts alike."""
+        values = zip(*([cell.value for _, cell in self.figures(entry, group)] for group in groups), strict=True)
+        score, chance, ratio = (mean([float(one) for one in some if one is not None]) for some in values)
+        return [number(score), number(chance), share(ratio)]
+
     def _by_chance(self, entry: Entry, group: Group | None) -> float | None:
         """What random retrieval at a row's own ratio scores in expectation, over questions that all three have."""
         asked = shared([entry, self.memory, self.retrieval], group)
@@ -64,15 +76,20 @@ class Compared:
         return (ratio * passages + (1 - ratio) * memory) / len(asked)
 
 
-def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
-    """The tables of KBM for the first language model with their rows, and those of all language models."""
+def kbm_tables(entries: Sequence[Entry], accuracies: Mapping[str, float] | None = None) -> list[Grid]:
+    """The tables of KBM for the first language model with their rows, and those of all language models.
+
+    `accuracies` are those of draws that no row has, by the text of the question (`keqa.data.question.quiz_key`).
+    """
     models = []
     for lm, found in by_lm(entries).items():
         memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
         judged = [entry for entry in found if entry.method == "kbm"]
         if memory is not None and retrieval is not None and judged:
             models.append(Compared(lm, found, memory, retrieval, judged))
-    grids = [make(found) for make in (_overall, _known, _intervals) for found in models[:1]]
+    intervals = partial(_intervals, drawn=dict(accuracies or {}))
+    makers = (_overall, _first_version, _changing, _hops, _efficiency, _known, intervals, _judged_again)
+    grids = [make(found) for make in makers for found in models[:1]]
     grids += [_plug_in(models), *map(_frequencies, models[:1]), _masked(entries)]
     return [grid for grid in grids if grid is not None]
 
@@ -88,23 +105,43 @@ def _searched(lines: Sequence[QuestionRow]) -> float | None:
 
 
 def _published_row(entry: Entry) -> str:
-    """The row of the paper that an entry stands for; empty where there is none."""
+    """The row of the paper that an entry stands for; empty where there is none.
+
+    Its boundary model is a fine-tuned one. Nothing is printed of models that judge again with passages.
+    """
     if entry.method != "kbm":
         return {"closed-book": "llm", "rag": "rag", "self-rag": "self-rag"}.get(entry.method, "")
-    if entry.settings.settings.get("model") is None:
+    settings = entry.settings.settings
+    model = settings.get("model")
+    if settings.get("rejudge"):
+        return ""
+    if model is None:
         return "prompt"
-    return "kbm-cer" if entry.settings.settings.get("of") == "certainty" else "kbm-acc"
+    finetuned = isinstance(model, Mapping) and model.get("kind") == "finetuned"
+    return ("kbm-cer" if settings.get("of") == "certainty" else "kbm-acc") if finetuned else ""
 
 
 def _place(group: Group | None) -> str:
-    """What the paper's figures for a group are kept under: a data set, or a kind of FreshQA's questions."""
+    """What the paper's figures for a group are kept under: a data set, or a kind of questions where it is of one."""
     datasets = set() if group is None else {dataset for dataset, _, _ in group.questions}
     if group is None or len(datasets) != 1:
         return ""
     (dataset,) = datasets
-    if dataset == "freshqa":
-        return group.name
-    return dataset if group.name in ("", dataset) else ""
+    return dataset if group.name in ("", dataset) else group.name
+
+
+def _whole(entries: Sequence[Entry], dataset: str) -> Group:
+    """All questions of a data set."""
+    asked = (one for entry in entries for one in entry.lines)
+    return Group(dataset, frozenset(one for one in asked if one[0] == dataset), polar=False)
+
+
+def _kinds(entries: Sequence[Entry], table: str) -> list[Group]:
+    """The kinds of FreshQA's questions that a table of the paper has."""
+    wanted = {column[0] for column in paper("kbm")[table]["columns"]}
+    lines = [{one: line for one, line in entry.lines.items() if one[0] == "freshqa"} for entry in entries]
+    found = groups_of([replace(entry, lines=some) for entry, some in zip(entries, lines, strict=True)])
+    return [group for group in found if group.name in wanted]
 
 
 def _remark(place: str) -> str:
@@ -113,7 +150,7 @@ def _remark(place: str) -> str:
 
 
 def _printed(value: float | None) -> Cell:
-    return EMPTY if value is None else Cell(value, f"{value:.1f} %")
+    return EMPTY if value is None else Cell(value, f"{value} %")
 
 
 def _head(group: Group | None) -> str:
@@ -127,27 +164,112 @@ def _plain(entry: Entry) -> str:
 
 
 def _overall(found: Compared) -> Grid:
-    """Tables 1 to 3 and 5."""
-    papers = {key: value for place in (1, 2, 3) for key, value in published("kbm", f"table{place}").items()}
+    """Table 1: every data set with the means over them, or the kinds of question of one."""
     groups: list[Group | None] = [*groups_of(found.rows)]
-    groups += [None] if len(groups) > 1 else []
-    known = {group for group in groups if ("llm", "A/E", _place(group)) in papers}
+    several = len({dataset for row in found.rows for dataset, _, _ in row.lines}) > 1
+    groups += [None] if len(groups) > 1 and not several else []
+    return _scores(found, "table1", "KBM's Table 1", groups, average=several)
+
+
+def _first_version(found: Compared) -> Grid | None:
+    """Table 1 of the first version, where one of its own data sets was asked."""
+    columns = [column[0] for column in paper("kbm")["first"]["columns"]]
+    asked = {dataset for row in found.rows for dataset, _, _ in row.lines}
+    if not asked & (set(columns) - set(datasets("kbm"))):
+        return None
+    groups = [_whole(found.rows, dataset) for dataset in columns if dataset in asked]
+    return _scores(found, "first", "KBM's Table 1 in its first version", groups)
+
+
+def _changing(found: Compared) -> Grid | None:
+    """Table 2: FreshQA by how fast the answer changes."""
+    groups = _kinds(found.rows, "table2")
+    return _scores(found, "table2", "KBM's Table 2: answers that change", groups) if groups else None
+
+
+def _hops(found: Compared) -> Grid | None:
+    """Table 3: FreshQA's questions of several hops, and HotpotQA."""
+    groups = [*_kinds(found.rows, "table3"), _whole(found.rows, "hotpotqa")]
+    groups = [group for group in groups if group.questions]
+    return _scores(found, "table3", "KBM's Table 3: several hops", groups) if groups else None
+
+
+def _scores(found: Compared, name: str, title: str, groups: Sequence[Group | None], *, average: bool = False) -> Grid:
+    """A/E, Rnd and Rat of each row on each group, the paper's beside on those that its table of this name has."""
+    papers = published("kbm", name)
+    known = [group for group in groups if ("llm", "A/E", _place(group)) in papers]
     rows = []
     for entry in found.rows:
         cells: list[Named] = [("method", text(entry.title))]
+        row = _published_row(entry)
         for group in groups:
             cells += found.figures(entry, group)
-            for name in COLUMNS if group in known else ():
-                printed = _printed(papers.get((_published_row(entry), name, _place(group))))
-                cells.append(((f"{name} in the paper", _head(group)), printed))
-        lines = entry.within()
-        rows.append([*cells, *((of, number(measure(of, lines), most)) for of, most in (("tokens", 0), ("seconds", 2)))])
+            for of in COLUMNS if group in known else ():
+                cells.append(((f"{of} in the paper", _head(group)), _printed(papers.get((row, of, _place(group))))))
+        if average:
+            # The paper's mean is that over its data sets, whatever others are asked.
+            over = known or groups
+            cells += [((of, _AVERAGE), cell) for of, cell in zip(COLUMNS, found.means(entry, over), strict=True)]
+            if _all_of_the_paper(known):
+                means = published("kbm", "averages")
+                cells += [((f"{of} in the paper", _AVERAGE), _printed(means.get((row, of)))) for of in COLUMNS]
+        rows.append(cells)
     notes = [
         f"{_SCORED} scores in expectation, from the rows of closed book and always retrieve. Rat: the share of "
-        "questions that were searched for. Tokens and seconds are for one question; seconds where no cache answered."
+        "questions that were searched for.",
+        *([f"{_AVERAGE}: the mean over data sets{' of the paper' if known else ''}."] if average else []),
+        *([_remark("table1")] if known else []),
+        *([_remark(name)] if known and name != "table1" and name in paper("kbm")["remarks"] else []),
     ]
-    notes += [_remark("table1")] if known else []
-    return table("kbm-table1", "KBM's Tables 1 to 3 and 5", rows, *notes)
+    return table(f"kbm-{'first-table1' if name == 'first' else name}", title, rows, *notes)
+
+
+def _all_of_the_paper(groups: Sequence[Group | None]) -> bool:
+    return {_place(group) for group in groups} == set(datasets("kbm"))
+
+
+def _efficiency(found: Compared) -> Grid:
+    """Table 5: score, searches, tokens read and time of a question, the means over data sets."""
+    asked = dict.fromkeys(dataset for row in found.rows for dataset, _, _ in row.lines)
+    groups = [_whole(found.rows, dataset) for dataset in asked]
+    known = [group for group in groups if group.name in datasets("kbm")]
+    over, papers = known or groups, published("kbm", "table5")
+    rows: list[list[Named]] = []
+    for entry in found.rows:
+        row, (score, _, ratio) = _published_row(entry), found.means(entry, over)
+        lines = [entry.within(group) for group in over]
+        spent = [[value for some in lines if (value := measure(of, some)) is not None] for of in _SPENT]
+        tokens, seconds = map(mean, spent)
+        milliseconds = None if seconds is None else 1000 * seconds
+        cells = (score, ratio, number(tokens, 0), number(milliseconds, 0))
+        rows.append([("method", text(entry.title)), *zip(_EFFICIENCY, cells, strict=True)])
+        for of in _EFFICIENCY if _all_of_the_paper(known) else ():
+            value = papers.get((row, of))
+            cell = _printed(value) if of in _EFFICIENCY[:2] else number(value, 0)
+            rows[-1].append((f"{of} in the paper", cell))
+    note = (
+        "Tokens read and milliseconds are for one question, the latter where no cache answered; means over data sets."
+    )
+    return table("kbm-table5", "KBM's Table 5: efficiency", rows, note)
+
+
+def _judged_again(found: Compared) -> Grid | None:
+    """Figure 8 of the first version: what judging again with the passages leaves unread, and what that changes."""
+    if not any(entry.settings.settings.get("rejudge") for entry in found.judged):
+        return None
+    rows: list[list[Named]] = []
+    for entry in (found.memory, found.retrieval, *found.judged):
+        lines = entry.within()
+        read = [any(quiz.source == "passages" for quiz in line.quizzes) for line in lines]
+        read = [entry is found.retrieval] * len(lines) if entry not in found.judged else read
+        rows.append([("method", text(entry.title)), ("A/E", number(_score(lines)))])
+        rows[-1] += [("Rat", share(_searched(lines))), ("passages read", share(mean(read)))]
+        rows[-1].append(("tokens read", number(measure("tokens read", lines), 0)))
+    note = (
+        "With double judgement a question that was searched for is judged again with its passages, which are read only "
+        "where they settle it (KBM, first version, Figures 7 and 8, which print no numbers)."
+    )
+    return table("kbm-first-figure8", "Double judgement", rows, note)
 
 
 def _known(found: Compared) -> Grid:
@@ -167,12 +289,11 @@ def _known(found: Compared) -> Grid:
             ]
             rows.append([*cells, *((head, number(_score(row.of(some)))) for head, row in beside.items())])
     note = "A/E over the questions that the row called known, and over those that it called unknown (KBM, Figure 4)."
-    return table("kbm-figure4", "What is called known and unknown", rows, note)
+    return table("kbm-figure4", "What is called known and unknown", rows, f"{note} {_remark('figure4')}")
 
 
-def _intervals(found: Compared) -> Grid | None:
+def _intervals(found: Compared, drawn: dict[str, float]) -> Grid | None:
     """Figures 5 and 8: gains and losses by how often memory is right, where a row has draws of the questions."""
-    drawn: dict[str, float] = {}
     for one in (one for entry in found.entries for one in entry.checked()):
         if one.quiz.complete and one.quiz.samples:
             right = sum(one.right(sample.text) for sample in one.quiz.samples if not sample.abstained)

@@ -37,6 +37,7 @@ STEPS = ("quiz answering", "assessment", "everything else")
 NUMBERS = (
     *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples", "calls", "tokens", "seconds"),
     *("tokens read", "tokens written", "question retrieval ratio"),
+    *("citation recall", "citation precision", "told", "list recall", "list precision"),
     *(f"{role} {what}" for role in ROLES for what in ("samples", "tokens")),
     *(f"{step} {what}" for step in STEPS for what in ("seconds", "samples")),
 )

@@ -54,7 +54,7 @@ def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Pa
         for one in questions[:_SHOWN]
         for place, hit in enumerate(retriever.search(one.question, top_k))
     ]
-    save(KEQA(None, reference=UtilityReference(form="joint").fit(entries) if entries else None), folder)
+    save(KEQA(None, reference=UtilityReference(least=0, form="joint").fit(entries) if entries else None), folder)
     return folder
 
 

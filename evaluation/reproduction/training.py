@@ -103,12 +103,16 @@ def build_program(
     folder: Path,
     *,
     embedder: Embedder | str = HASHING,
+    settings: Mapping[str, Any] | None = None,
     in_flight: int = 8,
     progress: Progress,
     command: str = "",
 ) -> Built:
-    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
-    program = KEQA(retriever, lms=lms, **SETTINGS)
+    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it.
+
+    R_u finds the nearest, whatever their labels. `settings` are KEQA's beside those of section 4.1.
+    """
+    program = KEQA(retriever, lms=lms, **SETTINGS, **(settings or {}))
     labeller = Labeller(program, correctness=f1)
     examples = list(training.examples)
     place = folder.with_name(f"{folder.name}.work") / "calls.journal"
@@ -119,7 +123,7 @@ def build_program(
     problems += [f"{sum(of.values())} passages have no label ({cause})" for cause, of in entries.lost.items()]
     if not entries:
         return Built(None, problems=problems)
-    program.picking.reference = UtilityReference(embedder, form="joint").fit(entries)
+    program.picking.reference = UtilityReference(embedder, least=0, form="joint").fit(entries)
     program.learned = NOTHING.and_from(examples, [])
     counts = entries.counts()
     save(

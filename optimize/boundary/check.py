@@ -14,7 +14,16 @@ from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
 from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
-from keqa.programs.boundary.light import BoundaryError, BoundaryModel, Judgement, Reads, certainty, consistency
+from keqa.programs.boundary.light import (
+    BoundaryError,
+    BoundaryModel,
+    CertaintyTarget,
+    Judgement,
+    LightModel,
+    Reads,
+    certainty,
+    consistency,
+)
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.gate import Draws
 
@@ -96,14 +105,18 @@ def _judged(
     """What is left of what was collected, as the model sees it, and what it says; None where it cannot judge."""
     known = set(roots)
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
+    if isinstance(model, LightModel):
+        quizzes = [quiz for quiz in quizzes if quiz.reference is None]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
-    seen = [readings(quiz, model.reads)[0] for quiz in quizzes]
+    target: CertaintyTarget = getattr(model, "certainty", "by_samples")
+    seen = [readings(quiz, model.reads, target)[0] for quiz in quizzes]
 
     def judged(place: int) -> Judgement | None:
         quiz = quizzes[place]
         with suppress(BoundaryError):
-            return model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
+            draws = replace(seen[place].signals, choices=tuple(quiz.choices))
+            return model.judge(quiz.quiz, draws, quiz.reference)
         return None
 
     # One that asks a language model asks several quizzes at once.
@@ -111,13 +124,13 @@ def _judged(
     return quizzes, seen, [found[place] for place in range(len(quizzes))]
 
 
-def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
+def readings(quiz: CollectedQuiz, reads: Reads, target: CertaintyTarget = "by_samples") -> list[Reading]:
     """A quiz in the ways in which a gate may come to see it, five at most.
 
     Of a model that reads a draft each draw is one, and is right or not; of one that reads draws each set of five is
     one, as right as its most frequent answer; for one that reads the quiz alone, it is the share of right answers.
     """
-    agreement = certainty(quiz.signals())
+    agreement = certainty(quiz.signals(), target)
     if reads == "quiz":
         return [Reading(Draws(answer_type=quiz.answer_type), float(quiz.accuracy), agreement)]
     size = min(1 if reads == "draft" else DRAWS, len(quiz.draws))

@@ -1,6 +1,7 @@
 """What a language model answers from memory to the quizzes of a split, and how much of it is right (KBM, section 2.2).
 
-Draws are kept in a journal as soon as they are made, so that collecting resumes after a kill and asks nothing twice.
+With a retriever every quiz is there twice, without and with passages: LLM Only and LLM + RAG (section 3.1). Draws are
+kept in a journal as soon as they are made, so that collecting resumes after a kill and asks nothing twice.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
 from keqa.programs.shared_draws import SharedDraws
+from keqa.retrievers import Retriever
 from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30
 """So many answers KBM draws of a quiz."""
+TOP_K = 10
+"""So many passages it retrieves."""
 _LARGEST_FILE = 512 << 20
 _MOST_QUIZZES = 200_000
 
@@ -64,6 +68,8 @@ class CollectedQuiz(Record):
     choices: list[str] = Field(default_factory=list)
     golds: Annotated[list[str], Field(min_length=1)]
     draws: Annotated[list[CollectedDraw], Field(min_length=1)]
+    # The passages that the answers were drawn from, as a boundary model is shown them; None where it was memory.
+    reference: str | None = None
 
     @property
     def accuracy(self) -> Fraction:
@@ -98,6 +104,11 @@ class Collected:
     left_out: int = 0
 
 
+def from_memory(collected: Collected) -> Collected:
+    """What was collected without passages."""
+    return replace(collected, quizzes=[quiz for quiz in collected.quizzes if quiz.reference is None])
+
+
 def quizzes_of(examples: Iterable[Any]) -> list[Settled]:
     """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
 
@@ -116,6 +127,8 @@ def collect(
     examples: Iterable[Any] = (),
     quizzes: Sequence[Settled] | None = None,
     *,
+    retriever: Retriever | None = None,
+    top_k: int = TOP_K,
     tries: int = TRIES,
     store: SqliteStore | None = None,
     correct: Correctness = exact_match,
@@ -124,7 +137,7 @@ def collect(
     split: str = "",
     progress: Progress = silent,
 ) -> Collected:
-    """Draw answers from memory to the quizzes of questions."""
+    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds."""
     asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")
@@ -132,22 +145,29 @@ def collect(
     examination = Examination(tries, None, like.temperature, like.top_p, like.seed, like.bound)
     examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=IF_ANY, store=store))
 
-    watch = FailureMonitor("collecting", len(asked))
+    wanted = [(one, retrieved) for retrieved in (False, True)[: 1 + (retriever is not None)] for one in asked]
+    watch = FailureMonitor("collecting", len(wanted))
 
-    def drawn(one: Settled) -> CollectedQuiz | str:
+    def drawn(place: tuple[Settled, bool]) -> CollectedQuiz | str:
+        one, retrieved = place
         session = Session(like.bound, blocking=True)
-        found = run_blocking(lambda: session.run(examination.every_draw(**one.asked())))
+        how: dict[str, Any] = {}
+        if retrieved and retriever is not None:
+            hits = retriever.search(str(one.quiz.resolved), top_k)
+            how = {"passages": [hit.passage.rendered for hit in hits], "reader": program.answering.answer}
+        found = run_blocking(lambda: session.run(examination.every_draw(**one.asked(), **how)))
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
-        return _collected(one, found, correct) if failed is None else failed
+        reference = "\n\n".join(how["passages"]) if how else None
+        return _collected(one, found, correct, reference) if failed is None else failed
 
     def count(made: CollectedQuiz | str) -> None:
         cause = made if isinstance(made, str) else None
         watch.count(cause, cause if cause and is_transient(cause) else None)
 
-    made = watch.each(asked, drawn, count, in_flight, progress)
+    made = watch.each(wanted, drawn, count, in_flight, progress)
     kept = [one for one in made if isinstance(one, CollectedQuiz)]
     lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
-    return Collected(kept, dataset, split, lm, tries, len(asked) - len(kept))
+    return Collected(kept, dataset, split, lm, tries, len(wanted) - len(kept))
 
 
 def write_collected(collected: Collected, path: Path) -> None:
@@ -190,7 +210,7 @@ def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
         raise InputError(f"{path}, line {number}: {reasons(error)}") from None
 
 
-def _collected(asked: Settled, found: Draws, correct: Correctness) -> CollectedQuiz:
+def _collected(asked: Settled, found: Draws, correct: Correctness, reference: str | None) -> CollectedQuiz:
     draws = []
     for draw in found.made:
         right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
@@ -198,4 +218,5 @@ def _collected(asked: Settled, found: Draws, correct: Correctness) -> CollectedQ
         # Without the rounding errors of logarithms.
         likely = {name: None if one is None else min(1.0, max(0.0, one)) for name, one in said.items()}
         draws.append(CollectedDraw(text=draw.answer, right=right, **likely))
-    return CollectedQuiz(root=root_digest(asked.root), **asked.asked(), golds=list(asked.golds), draws=draws)
+    golds, root = list(asked.golds), root_digest(asked.root)
+    return CollectedQuiz(root=root, **asked.asked(), golds=golds, draws=draws, reference=reference)

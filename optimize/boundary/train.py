@@ -26,11 +26,19 @@ from keqa.lms.local.weights import fingerprint
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
 from keqa.optimize.boundary.check import Figures, check_model, figures_of, readings
-from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, quizzes_of
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, from_memory, quizzes_of
 from keqa.optimize.logistic import FOLDS, Fit
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
+from keqa.programs.boundary.light import (
+    Aspect,
+    CertaintyTarget,
+    Regression,
+    Variant,
+    certainty,
+    masked,
+    signal_values,
+)
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
@@ -92,7 +100,7 @@ def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
     models = sorted({one.lm for one in collected})
     if len(models) > 1:
         raise InputError(f"a boundary model is of one language model; these are of {', '.join(models)}")
-    quizzes = [*{(quiz.quiz, tuple(quiz.choices)): quiz for one in collected for quiz in one.quizzes}.values()]
+    quizzes = [*{(one.quiz, *one.choices, one.reference): one for some in collected for one in some.quizzes}.values()]
     questions = len(roots_of(quizzes))
     if len(quizzes) < FEWEST_QUIZZES or questions < FEWEST_QUESTIONS:
         raise InputError(
@@ -108,11 +116,18 @@ def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
 
 
 def train_light(
-    collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
+    collected: Sequence[Collected],
+    *,
+    reads: Literal["quiz", "draft", "draws"] = "draft",
+    embedder: str = EMBEDDER,
+    target: CertaintyTarget = "by_samples",
 ) -> Trained[LightModel]:
-    """Train a light boundary model."""
-    quizzes = checked_quizzes(collected)
-    seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
+    """Train a light boundary model; it reads no passages, and learns of draws from memory alone.
+
+    `target` is the certainty that it learns to tell: KBM's, ``by_types``, or ``by_samples``.
+    """
+    quizzes = checked_quizzes([from_memory(one) for one in collected])
+    seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads, target)]
     place = np.array([place for place, _ in seen])
     words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
     # The digests of questions are in no order that has to do with them.
@@ -141,10 +156,11 @@ def train_light(
     for aspect in heads:
         for variant in variants:
             heads[aspect][variant], said[aspect] = fitted(aspect, variant)
-    held_out = figures_of(quizzes, [readings(quiz, reads)[0] for quiz in quizzes], said["mastery"], said["certainty"])
-    about = _about(collected, quizzes)
-    model = LightModel(reads=reads, embedder=embedder, heads=heads, roots=roots_of(quizzes), about=about)
-    return _trained(model, held_out)
+    first = [readings(quiz, reads, target)[0] for quiz in quizzes]
+    held_out = figures_of(quizzes, first, said["mastery"], said["certainty"])
+    made: dict[str, Any] = {"reads": reads, "embedder": embedder, "certainty": target}
+    made["about"] = _about(collected, quizzes)
+    return _trained(LightModel(heads=heads, roots=roots_of(quizzes), **made), held_out)
 
 
 def may_learn(program: Any) -> bool:
@@ -180,9 +196,15 @@ def _asked(asked: Settled) -> tuple[str, tuple[str, ...]]:
 # Models that ask a language model.
 
 
+def shares(quiz: CollectedQuiz) -> tuple[float, float]:
+    """Accuracy and certainty of a quiz: the latter is 1 - H / log k, by its k types of answers (equation 2)."""
+    return float(quiz.accuracy), certainty(quiz.signals(), "by_types")
+
+
 def labels(quiz: CollectedQuiz, threshold: float = TAU) -> tuple[bool, bool]:
     """Mastery and certainty of a quiz, by KBM's threshold."""
-    return float(quiz.accuracy) >= threshold, certainty(quiz.signals()) >= threshold
+    mastery, certain = shares(quiz)
+    return mastery >= threshold, certain >= threshold
 
 
 def _divided(quizzes: Sequence[CollectedQuiz]) -> tuple[list[CollectedQuiz], list[CollectedQuiz]]:
@@ -215,17 +237,17 @@ def train_finetuned(
     how = {"threshold": threshold, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
     place, about = str(done.folder), _about(collected, learned, base=lm[:_LONGEST], **how)
     weights = fingerprint(place)
-    model = FinetunedModel(language=language, weights=weights, roots=roots_of(learned), about=about, lm=place)
+    made: dict[str, Any] = {"language": language, "weights": weights, "certainty": "by_types"}
+    model = FinetunedModel(roots=roots_of(learned), about=about, lm=place, **made)
     return _trained(model, check_model(model, [Collected(rest)]))
 
 
 def _conversation(quiz: CollectedQuiz, language: Language, threshold: float, soft: bool) -> Conversation:
     reply = assessment_reply(*labels(quiz, threshold))
-    prompt = assessment_prompt(quiz.quiz, quiz.choices, None, language)
-    shares = {"mastery": float(quiz.accuracy), "certainty": certainty(quiz.signals())}
+    prompt = assessment_prompt(quiz.quiz, quiz.choices, quiz.reference, language)
     places = [
         SoftChoice(reply.index(f'"{name}": "') + len(name) + 5, {"True": share, "False": 1 - share})
-        for name, share in shares.items()
+        for name, share in zip(("mastery", "certainty"), shares(quiz), strict=True)
     ]
     return Conversation([{"role": "user", "content": prompt}], reply, places if soft else ())
 
@@ -243,14 +265,15 @@ def train_prompted(
     budget: int = 200,
 ) -> Trained[PromptedModel]:
     """Choose examples for a prompted boundary model; a reflecting LM, where given, writes its instruction by GEPA."""
-    learned, rest = _divided(checked_quizzes(collected))
+    learned, rest = _divided(checked_quizzes([from_memory(one) for one in collected]))
     examples = [_known(quiz, threshold) for quiz in learned]
     random.Random(seed).shuffle(examples)
     shown, about = (
         balanced(examples, k) if show == "balanced" else examples,
         _about(collected, learned, threshold=threshold),
     )
-    model = PromptedModel(show=show, k=k, embedder=embedder, examples=shown, roots=roots_of(learned), about=about)
+    made: dict[str, Any] = {"show": show, "k": k, "embedder": embedder, "certainty": "by_types"}
+    model = PromptedModel(examples=shown, roots=roots_of(learned), about=about, **made)
     with dspy.context(lm=lm):
         if reflection_lm is not None:
             model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)

@@ -138,10 +138,12 @@ class KSLLM(SearchingBaseline):
     sentences are answered from (equation 4). The document is what is found for the question, as of `DocumentReader`.
     The defaults are the paper's, but for the embeddings, which need a model.
 
-    Where the language model gives no triple, which is a degradation, the question selects. Without a retriever there is
-    no document. `evidence_sentences` is the paper's k; for similarity, distance and pooling see `DistanceMeter`. Of the
-    forms of section 4.1 ``KS-Q`` selects sentences by the question and writes no triples, ``KS-S`` answers from the
-    sentences alone, and ``KS-T`` from the triples alone, and searches for nothing.
+    With `one_text` the triples are embedded together, as in equation 2; by default each is compared by itself, and
+    those of several subjects choose in turn. Where the language model gives no triple, which is a degradation, the
+    question selects. Without a retriever there is no document. `evidence_sentences` is the paper's k; for similarity,
+    distance and pooling see `DistanceMeter`. Of the forms of section 4.1 ``KS-Q`` selects sentences by the question and
+    writes no triples, ``KS-S`` answers from the sentences alone, and ``KS-T`` from the triples alone, and searches for
+    nothing.
     """
 
     method: ClassVar[str] = "ks-llm"
@@ -152,6 +154,7 @@ class KSLLM(SearchingBaseline):
     distance: Distance = "euclidean"
     pooling: Pooling | None = None
     form: Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"] = "KS-LLM"
+    one_text: bool = False
 
     def set_up(self) -> None:
         """See `Baseline.set_up`; the embedding model is opened."""
@@ -162,7 +165,7 @@ class KSLLM(SearchingBaseline):
         searches = self.form != "KS-T" and self._retriever.value is not None
         hits = await self.search(asked.question, 1) if searches else []
         triples = [] if self.form == "KS-Q" else await self._expanded(asked.question, bool(hits))
-        wanted = triples or [asked.question]
+        wanted = ["; ".join(triples)] if self.one_text and triples else triples or [asked.question]
         selected = await in_thread(lambda: self._selected(wanted, hits))
         evidence = [one.text for one in selected]
         shown = [] if self.form == "KS-S" else triples

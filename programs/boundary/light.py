@@ -28,6 +28,10 @@ Reads = Literal["quiz", "draft", "draws"]
 """What a boundary model reads, which is what it costs: the quiz alone, one draw beside it, or all draws."""
 
 
+CertaintyTarget = Literal["by_types", "by_samples"]
+"""The certainty of draws that a boundary model learns: KBM's, over its k types of answers, or over all N samples."""
+
+
 class BoundaryError(KeqaError):
     """A boundary model has no judgement on a quiz; a gate takes the quiz for unknown."""
 
@@ -95,6 +99,8 @@ class SavedModel(Strict):
     version: Literal[1] = VERSION
     # Digests of the ids of the questions that it learned from; and how it came to be, on which nothing depends.
     roots: Annotated[list[Root], Field(max_length=100_000)] = Field(default_factory=list)
+    # Which certainty of draws it learned to tell.
+    certainty: CertaintyTarget = "by_samples"
     about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def written(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -62,7 +63,7 @@ async def ask(
     for_answer: bool = False,
     draws: int | None = None,
     numbered: bool = False,
-    fitting: list[str] | None = None,
+    fitting: list[str] | dict[int, str] | None = None,
     copies: Copies | None = None,
     usable: Callable[[dspy.Prediction], object] | None = None,
     shorter: Callable[[CallError], Mapping[str, Any] | None] = lambda error: None,
@@ -79,7 +80,7 @@ async def ask(
         draws: How often to draw where the reply to the request as it is cannot be used.
         numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
         fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
-            the worse half of them is dropped, from this list too.
+            the worse half of them is dropped, from here too.
         copies: Refuses what was copied from a demonstration; then none is shown any more. Language models that are
             asked without any lose the form, so one short line without a marker is an answer as well.
         usable: See `predict`.
@@ -90,7 +91,7 @@ async def ask(
         CallError: No attempt succeeded. The last one is left to the caller to record.
     """
     if fitting is not None:
-        arguments["passages"], shorter = list(fitting), partial(_halved, fitting, number)
+        arguments["passages"], shorter = copy(fitting), partial(_halved, fitting, number)
     tried = _Attempts(stage, number, draws if draws is not None else ANSWER if for_answer else JUDGEMENT)
     while True:
         checks = [] if usable is None else [usable]
@@ -167,7 +168,7 @@ def _all(checks: Sequence[Callable[[dspy.Prediction], object]], prediction: dspy
         check(prediction)
 
 
-def _halved(passages: list[str], number: int | None, error: CallError) -> dict[str, Any] | None:
+def _halved(passages: list[str] | dict[int, str], number: int | None, error: CallError) -> dict[str, Any] | None:
     """The better half of passages that exceed the context window; None where none can be left out."""
     half = len(passages) // 2
     if not half:
@@ -175,8 +176,12 @@ def _halved(passages: list[str], number: int | None, error: CallError) -> dict[s
     # The window is the language model's, and no call failed.
     action = f"tried the best {half} of {len(passages)} passages"
     note("answer", error.cause, error.message, action, number, harmless=True)
-    del passages[half:]
-    return {"passages": list(passages)}
+    if isinstance(passages, list):
+        del passages[half:]
+    else:
+        for place in list(passages)[half:]:
+            del passages[place]
+    return {"passages": copy(passages)}
 
 
 def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies | None) -> str | None:

@@ -72,33 +72,48 @@ class OwnDocuments(Stage):
         choices: Sequence[str] = (),
         number: int | None = None,
     ) -> tuple[bool | None, str]:
-        """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
+        """Whether passages carry an answer; see `support_of`."""
+        worded = answer_type == "short" and not choices
+        return await support_of(self.support, question, answer, passages, number, worded=worded)
 
-        Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-        seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
-        judge's replies are of no use, words alone decide; it is None where it could not be asked.
-        """
-        lacking: list[str] = []
-        if answer_type == "short" and not choices:
-            lacking = words_lacking(answer, passages)
-            if not lacking:
-                return True, "the passages have its words"
-            why = f"the passages lack “{' '.join(lacking)}”"
-            language = language_of(question)
-            if 2 * len(lacking) > len(_words(answer)) and any(language_of(one) == language for one in passages):
-                return False, why
-        else:
-            why = "its words prove nothing"
-        asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
-        try:
-            found = (await ask(self.support, "judge_support", number, **asked)).support
-        except CallError as error:
-            if error.unusable and lacking:
-                note("judge_support", error.cause, error.message, "went by the answer's words", number)
-                return False, f"{why}; {_UNREADABLE}"
-            note("judge_support", error.cause, error.message, "took the answer unchecked", number)
-            return None, f"{why}; the judge could not be asked"
-        return found != "no", f"{why}; judged: {found}"
+
+async def support_of(
+    judge: dspy.Predict,
+    question: str,
+    answer: str,
+    passages: Sequence[str],
+    number: int | None = None,
+    *,
+    worded: bool = True,
+) -> tuple[bool | None, str]:
+    """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
+
+    Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
+    seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
+    judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
+    that is not `worded`, such as a yes, prove nothing.
+    """
+    lacking: list[str] = []
+    if worded:
+        lacking = words_lacking(answer, passages)
+        if not lacking:
+            return True, "the passages have its words"
+        why = f"the passages lack “{' '.join(lacking)}”"
+        language = language_of(question)
+        if 2 * len(lacking) > len(_words(answer)) and any(language_of(one) == language for one in passages):
+            return False, why
+    else:
+        why = "its words prove nothing"
+    asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
+    try:
+        found = (await ask(judge, "judge_support", number, **asked)).support
+    except CallError as error:
+        if error.unusable and lacking:
+            note("judge_support", error.cause, error.message, "went by the answer's words", number)
+            return False, f"{why}; {_UNREADABLE}"
+        note("judge_support", error.cause, error.message, "took the answer unchecked", number)
+        return None, f"{why}; the judge could not be asked"
+    return found != "no", f"{why}; judged: {found}"
 
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Training examples of drafting quizzes, citing passages, saying what is unknown, and of written answers."""
 
 import copy
-import random
+from dataclasses import replace
 
 from keqa.signatures import (
     AnswerAndCite,
@@ -14,7 +14,7 @@ from keqa.signatures import (
 )
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, passage, some_relations
-from keqa.testbed.questions import Composed
+from keqa.testbed.questions import Composed, list_question
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import distractor, draw_question, question_about, quiz_on, some_passages
 from keqa.testbed.skills.judging import grafted, partly_known
@@ -69,6 +69,11 @@ def read_documents(setting: Setting) -> Example:
     return inputs | {"answer_type": "short", "choices": []}, {"answer": answer}
 
 
+def _narrowed(setting: Setting) -> Setting:
+    """The setting with few passages as a rule: among many, where one stands is learned late."""
+    return replace(setting, passages=min(setting.passages, setting.rng.choice((2, 2, 3, 4, 10))))
+
+
 def _beside(setting: Setting, fact: Fact, count: int) -> list[str]:
     """Passages that do not tell a fact."""
     return [distractor(setting.world, fact, setting.rng) for _ in range(count)]
@@ -77,6 +82,7 @@ def _beside(setting: Setting, fact: Fact, count: int) -> list[str]:
 @skill(AnswerAndCite, share=0.6, hint=(0, 1, 2))
 def cite(setting: Setting) -> Example:
     """Passages of which some tell the answer and some what was true once, and the numbers of the former."""
+    setting = _narrowed(setting)
     rng, world = setting.rng, setting.world
     fact = rng.choice(world.facts())
     if setting.stale and rng.random() < 0.7:
@@ -93,7 +99,7 @@ def cite(setting: Setting) -> Example:
     inputs = {"passages": _numbered([text for text, _ in passages]), "answer_type": "short", "choices": []}
     inputs["question"] = rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
     cited = [number for number, (_, tells) in enumerate(passages, 1) if tells]
-    return inputs, {"citations": cited, "answer": world.write(fact, setting.convention) if told else UNKNOWN}
+    return inputs, {"answer": world.write(fact, setting.convention) if told else UNKNOWN, "citations": cited}
 
 
 def _telling(setting: Setting, fact: Fact, *, stale: bool) -> str:
@@ -111,6 +117,7 @@ def _numbered(passages: list[str]) -> dict[int, str]:
 @skill(WriteAnswer, share=0.4, scored="text")
 def write(setting: Setting) -> Example:
     """A sentence that answers a question, or a report of all that passages tell, each with its citations."""
+    setting = _narrowed(setting)
     report = setting.rng.random() < 0.5
     question, passages, text = _report(setting) if report else _sentence(setting)
     findings = []
@@ -188,20 +195,10 @@ def _report(setting: Setting) -> tuple[str, list[str], str]:
     return rng.choice(_REPORTS).format(e=entity), passages, " ".join(sentences) or UNKNOWN
 
 
-PLURALS = {"person": "people", "company": "companies", "city": "cities", "country": "countries"}
-LISTED = ("List every {kind} whose {relation} is {v}.", "List all {kinds} whose {relation} is {v}.")
-"""How the members of a list are asked for."""
-
-
-def list_question(rng: random.Random, relation: str, value: str) -> str:
-    """The question for all entities of which a relation has a value."""
-    kind = RELATIONS[relation].kind
-    return rng.choice(LISTED).format(kind=kind, kinds=PLURALS.get(kind, f"{kind}s"), relation=relation, v=value)
-
-
 @skill(ListItems, share=0.3, scored="items")
 def gather(setting: Setting) -> Example:
     """Passages on entities of one kind, and those of them of which a relation has the value that is asked for."""
+    setting = _narrowed(setting)
     rng, world = setting.rng, setting.world
     relation = RELATIONS[rng.choice([r.name for r in RELATIONS.values() if r.target not in ("date", "year")])]
     entities = world.entities[relation.kind]

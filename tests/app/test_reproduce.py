@@ -82,7 +82,7 @@ def test_a_command_that_ends_badly_has_no_figures(keqa_command, case):
 def test_the_list_names_what_can_be_reproduced(keqa_command):
     lines = keqa_command("reproduce", "--list").out.splitlines()
     assert any(line.startswith("demo: ") for line in lines)
-    assert [line.split(":")[0] for line in lines[-2:]] == ["paper", "ks-llm"]
+    assert [line.split(":")[0] for line in lines[-3:]] == ["paper", "ks-llm", "kbm"]
 
 
 @pytest.fixture
@@ -183,6 +183,19 @@ def test_what_a_program_learned_from_is_not_in_the_sample(paper, papers, tmp_pat
     assert (len(header.ids), header.learned_from, header.left_out) == (1, [], {"learned from": 1})
     ended = paper(("keqa",), *asked, "--out", tmp_path / "all", "--allow-overlap")
     assert [row["method"] for row in rows_of(ended)] == ["KEQA*"]
+
+
+def test_the_direct_prompts_are_zero_shot_and_all_rows_where_that_is_wanted(paper, tmp_path):
+    def shown(*more):
+        assert paper(("closed-book", "cot-few-shot", "rag", "ircot", "keqa"), *more).code == 0
+        runs = map(read_run, sorted((tmp_path / "runs" / "nq").glob("*.jsonl")))
+        return {run.header.method: set(run.header.demonstrations.values()) for run in runs}
+
+    assert shown() == {"closed-book": {0}, "cot-few-shot": {4}, "ircot": {4}, "keqa": {4}, "rag": {0}}
+    for path in (tmp_path / "runs" / "nq").glob("*.jsonl"):
+        path.unlink()
+    # Without demonstrations there is no few-shot row.
+    assert shown("--no-demonstrations") == {"closed-book": {0}, "ircot": {0}, "keqa": {0}, "rag": {0}}
 
 
 def test_another_language_model_takes_the_place_of_the_tasks_alone():

@@ -10,7 +10,7 @@ import json
 
 import openai
 import pytest
-from fixtures.findings import EACH, GUESS, GUESSED, found
+from fixtures.findings import EACH, GUESS, GUESSED, WRITTEN, found
 from fixtures.serving import serve
 from mcp import Client
 from servers.openai_server import markers
@@ -18,7 +18,7 @@ from servers.openai_server import markers
 import keqa
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
 from keqa.evaluation.run_file import read_run
-from keqa.programs.records import QuestionRecord
+from keqa.programs.records import QuestionRecord, Statement, Written
 from keqa.server.runs import DECLINED, RIGHT, Runs
 
 __all__ = ["found", "serve"]
@@ -126,6 +126,60 @@ def test_a_guess_is_marked(command, found, serve, server):
     assert keqa.KEQA(None).as_tool()(question=ASKED).startswith(f"{GUESS} (a guess)\n")
 
 
+def test_a_written_answer_in_the_terminal_and_as_json(command, found):
+    found(WRITTEN)
+    ended = command("ask", ASKED)
+    lines = [line.rstrip() for line in ended.out.splitlines()]
+    assert (ended.code, lines[:3]) == (
+        0,
+        [WRITTEN.written.text, "In short: Ann Lee", "Left out, as no passage that it cites carries it: 1 statement"],
+    )
+    assert lines[4] == "[1] Town hall (town.md, Mayor)"
+    assert any(line.endswith("✗ She is tall. (it cites no passage that there is)") for line in lines)
+    assert command("ask", ASKED, "--quiet").out.startswith(f"{WRITTEN.written.text}\nIn short: Ann Lee\n")
+    told = json.loads(command("ask", ASKED, "--json").out)
+    assert [source["title"] for source in told.pop("sources")] == ["Town hall", "Report"]
+    assert QuestionRecord.model_validate(told) == WRITTEN
+    lines = command("chat").out.splitlines()
+    assert (lines[0], lines[3]) == (WRITTEN.written.text, "[1] Town hall (town.md, Mayor)")
+
+
+def test_a_table_and_a_list_in_the_terminal(command, found):
+    table = Written(style="table", text="| | a |", table=[["", "Nile", "Thames"], ["length", "6,650 km [1]", "-"]])
+    found(WRITTEN.model_copy(update={"written": table}))
+    out = command("ask", ASKED, "--quiet").out
+    assert "│ length │ 6,650 km [1] │ -      │" in out
+    items = [Statement(text="Ann [1]", citations=[1]), Statement(text="Bo [1]", citations=[1])]
+    gathered = Written(style="list", text="- Ann [1]\n- Bo [1]", statements=items, looked_at=20, more=True)
+    found(WRITTEN.model_copy(update={"written": gathered}))
+    assert command("ask", ASKED, "--quiet").out.splitlines() == [
+        "- Ann [1]",
+        "- Bo [1]",
+        "2 items in 20 passages looked at; there may be more, as no further passage was looked at",
+    ]
+
+
+def test_a_written_answer_for_openais_clients_and_agents(serve, server, found):
+    found(WRITTEN)
+    message = serve(server).chat().json()["choices"][0]["message"]
+    # Nothing that documents hold is an image, a link or a tag for a client that reads Markdown.
+    text = "Ann Lee governs Carmouth [1]. She earns < b>millions< /b> [2]."
+    sources = "1. Town hall (town.md, Mayor)\n2. Report (! [x] (http://a.b).md)"
+    assert message["content"] == f"{text}\n\nSources:\n\n{sources}"
+    cited = [one["url_citation"] for one in message["annotations"]]
+    assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]
+    assert (message["short_answer"], message["written"]["style"]) == ("Ann Lee", "report")
+    assert keqa.KEQA(None).as_tool()(question=ASKED).startswith(f"{WRITTEN.written.text}\nSources:\n[1] Town hall")
+
+
+async def test_a_written_answer_through_mcp(serve, server, found):
+    found(WRITTEN)
+    async with Client(f"{serve(server).url}/mcp") as client:
+        told = (await client.call_tool("ask", {"question": ASKED})).structured_content
+    assert (told["answer"], told["short_answer"]) == (WRITTEN.written.text, "Ann Lee")
+    assert [one["given"] for one in told["written"]["statements"]] == [True, True, False]
+
+
 @pytest.mark.parametrize(("golds", "outcome", "em"), [([], RIGHT, 1.0), (["40,000"], DECLINED, 0.0)])
 @EACH
 def test_view_tells_it_from_a_wrong_answer(record, golds, outcome, em, tmp_path):
@@ -166,6 +220,29 @@ def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tm
         (tmp_path / "keqa.toml").write_text('unanswered = "guess"\n')
     assert command("ask", ASKED, "--unanswered", "say").code == 3
     command("ask", ASKED, "--unanswered", "raise").refused("'--unanswered': 'raise' is not one of 'say', 'guess'")
+
+
+def test_evaluate_reports_citations_and_what_is_told(command, server, tmp_path):
+    def reply(messages, n, body, own=server.reply):
+        if "[[ ## text ## ]]" in messages[-1]["content"].rpartition("Respond")[2]:
+            return [markers(text="She married Flora Isvik [1]. She is tall [1].")] * n
+        return own(messages, n, body)
+
+    server.reply = reply
+    (tmp_path / "own.jsonl").write_text(
+        json.dumps({"question": "Tell me about Heidi.", "answer": "Flora Isvik"}) + "\n"
+    )
+    asked = ("--questions", tmp_path / "own.jsonl", "--out", tmp_path / "out", "--no-pick")
+    ended = command("evaluate", "keqa", *asked, "--style", "report")
+    assert (ended.code, "Of written answers: citation recall" in ended.out) == (0, True)
+    (line,) = read_run(tmp_path / "out" / "keqa.jsonl").lines
+    found = {name: line.scores[name] for name in ("citation recall", "citation precision", "told")}
+    assert (line.record.written.text, found) == (
+        "She married Flora Isvik [1].",
+        {"citation recall": 1.0, "citation precision": 1.0, "told": 1.0},
+    )
+    ended = command("evaluate", "keqa", *asked[:2], "--out", tmp_path / "short", "--no-pick")
+    assert (ended.code, "citation recall" in ended.out) == (0, False)
 
 
 def test_one_method_says_it_and_methods_side_by_side_guess(command, unhelped, tmp_path):

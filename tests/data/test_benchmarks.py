@@ -89,14 +89,14 @@ def test_the_benchmarks_of_the_papers_are_known():
     assert list(BENCHMARKS) == [
         *("nq", "triviaqa", "webquestions", "triviaqa-rc", "triviaqa-verified", "freshqa"),
         *("hotpotqa", "hotpotqa-fullwiki", "2wikimultihopqa", "musique", "strategyqa"),
-        *("openbookqa", "mmlu", "cmmlu", "mlec"),
+        *("openbookqa", "mmlu", "cmmlu", "ceval", "mlec"),
         *("squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
         *("webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),
     ]
     for name, benchmark in BENCHMARKS.items():
         assert benchmark.name == name
         assert all((benchmark.title, benchmark.licence, benchmark.expected))
-        sold = name not in ("cmmlu", "rgb-en", "rgb-zh")
+        sold = name not in ("cmmlu", "ceval", "rgb-en", "rgb-zh")
         assert sold != ("no commercial use" in benchmark.licence)
 
 
@@ -155,7 +155,7 @@ def test_a_folder_of_subjects(write_json):
     assert (example.id.partition("/")[0], example.answers, example.choices) == ("race", ("five",), ("five", "six"))
 
 
-def test_the_files_of_mlec_and_cmmlu(write_json):
+def test_the_files_of_mlec_cmmlu_and_ceval(write_json):
     folder = write_json("mlec/Clinic_test.json", [MLEC, {**MLEC, "qid": "Clinic_8", "qimage": "8.png"}]).parent
     write_json("mlec/TCM_dev.json", [{**MLEC, "qid": "TCM_2", "answer": "B"}])
     mlec = BENCHMARKS["mlec"]
@@ -170,6 +170,11 @@ def test_the_files_of_mlec_and_cmmlu(write_json):
     found = BENCHMARKS["cmmlu"].load(table)
     assert found.ids == ["anatomy/12"]
     assert [(problem.line, problem.message) for problem in found.problems] == [(3, "there is no index")]
+    table = write_json("val/law_val.csv", "id,question,A,B,C,D,answer\n0,二？,一,二,三,四,B\n1,三？,一,二,三,四,\n")
+    found = BENCHMARKS["ceval"].load(table.parent)
+    assert [(one.id, one.answers) for one in found.examples] == [("law/0", ("二",))]
+    # Its part test has no answers.
+    assert "must be a letter" in found.problems[0].message
 
 
 FRESHQA = (

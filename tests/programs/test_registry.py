@@ -118,6 +118,8 @@ def test_the_ablations_of_the_reference_change_what_it_shows(compiled):
     )
     assert [len(one.picking.reference("Who?", "Ann.")) for one in (keqa, without, chance)] == [2, 0, 2]
     assert [one.picking.reference.variant for one in (keqa, without, chance)] == ["similar", "none", "random"]
+    # A random R' is of all of R, whatever the labels.
+    assert [one.picking.reference.least for one in (keqa, chance)] == [2, 0]
     assert [one.examination.tries for one in (keqa, without, chance)] == [3, 3, 3]
 
 

@@ -143,8 +143,8 @@ def served(request, monkeypatch):
     """Starts a server that both kinds of names reach."""
     monkeypatch.setattr(embedding, "_FIRST_PAUSE", 0.01)
 
-    def start(**options):
-        server = OpenAIServer(embedding=vector_of, **options).start()
+    def start(embedding=vector_of, **options):
+        server = OpenAIServer(embedding=embedding, **options).start()
         request.addfinalizer(server.close)
         for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HOSTED_VLLM_API_BASE"):
             monkeypatch.setenv(name, server.api_base)
@@ -202,6 +202,28 @@ def test_a_wrong_key_or_address_is_reported_and_no_key_repeated(served, monkeypa
         monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
     with pytest.raises(RetrievalError, match=f"embedding model '{HOSTED}'"):
         HostedModel(HOSTED).embed(["x"])
+
+
+@pytest.mark.server
+def test_a_request_for_long_vectors_fits_the_bound_of_a_reply(served):
+    # As JSON these 128 have eleven megabytes, three more than a reply may have.
+    row = [0.012345678 + place / 7919 for place in range(4096)]
+    server = served(embedding=lambda text: row)
+    found = HostedModel("hosted_vllm/Qwen/Qwen3-Embedding-8B").embed(["x"] * 128, unit=False)
+    assert (found.shape, len(server.embedded)) == ((128, 4096), 1)
+    assert found[127].tolist() == np.array(row, np.float32).tolist()
+
+
+def test_a_model_behind_an_api_needs_its_key_or_the_address_of_its_server(monkeypatch):
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HOSTED_VLLM_API_BASE", "HOSTED_VLLM_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match=f"'{HOSTED}' needs OPENAI_API_KEY in the environment"):
+        open_model(HOSTED)
+    # Another's key goes to no server that was not named.
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-right")
+    with pytest.raises(ConfigurationError, match=r"'hosted_vllm/e5' needs HOSTED_VLLM_API_BASE, such as http://"):
+        open_model("hosted_vllm/e5")
 
 
 def test_which_names_are_behind_an_api(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ a retry is drawn again.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -361,7 +362,10 @@ class Handler(LocalHandler):
 
 def _embedded(call: RecordedCall, embedding: Callable[[str], Sequence[float]]) -> Sent:
     texts = call.body["input"]
-    data = [{"object": "embedding", "index": at, "embedding": list(embedding(text))} for at, text in enumerate(texts)]
+    rows: list[Any] = [list(embedding(text)) for text in texts]
+    if call.body.get("encoding_format") == "base64":
+        rows = [base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() for row in rows]
+    data = [{"object": "embedding", "index": at, "embedding": row} for at, row in enumerate(rows)]
     tokens = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return Sent({"object": "list", "model": call.body["model"], "data": data, "usage": usage})

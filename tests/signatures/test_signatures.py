@@ -46,7 +46,7 @@ def test_every_prompt_renders_and_asks_for_its_outputs(signature):
 
 
 PROMPTS = {
-    "AnswerAndCite": "8bb6dee6",
+    "AnswerAndCite": "749f74eb",
     "AnswerFromDocuments": "10546677",
     "AnswerFromTrajectory": "175641f6",
     "AnswerQuestion": "74c751b0",

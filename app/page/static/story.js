@@ -49,8 +49,10 @@ function story(data, withQuestion = true) {
   const { record } = data, number = ++stories, places = new Map();
   const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, `Quiz ${quiz.index}`, number, places, data));
   if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, data));
-  const own = record.passages && record.passages.length
-    ? el("section", { class: "card" }, passageList(record.passages, "own", number, places, data, null))
+  const listed = record.written && record.written.style === "list" ? record.written.passages : [];
+  const read = record.passages && record.passages.length ? record.passages : listed;
+  const own = read.length
+    ? el("section", { class: "card" }, passageList(read, "own", number, places, data, null))
     : null;
   return el("article", { class: "story" },
     withQuestion && el("h2", { dir: "auto" }, record.question),
@@ -65,6 +67,8 @@ function answerCard(record, data, places) {
   if (record.failure) {
     card.append(el("p", { class: "bad" }, `No answer: ${record.failure.stage} failed (${record.failure.cause})`),
       el("p", {}, record.failure.message));
+  } else if (record.written && record.written.text) {
+    card.append(...writtenAnswer(record, sources, places));
   } else if (record.unanswered) {
     card.classList.add("finding");
     card.append(el("p", { class: "answer-text", dir: "auto" }, record.unanswered.message), ...lookedAt(record.unanswered));
@@ -89,6 +93,38 @@ function answerCard(record, data, places) {
       el("p", { dir: "auto" }, record.unanswered.guess, el("span", { class: "guess" }, " (a guess)"))));
   }
   return card;
+}
+
+// A text, list or table whose citations lead to their passages; nothing in it is read as Markdown or HTML.
+function writtenAnswer({ written, answer, guessed }, sources, places) {
+  const cited = (text) => text.split(/(\[\d+\])/).map((part) => {
+    const number = /^\[\d+\]$/.test(part) ? Number(part.slice(1, -1)) : 0, source = sources[number - 1];
+    const place = source && places.get(placeKey(source.id, source.title, source.text));
+    return place ? el("button", { type: "button", class: "plain cited", title: source.title || source.id,
+      "aria-label": `Source ${number}`, onclick: () => open(place) }, part) : part;
+  });
+  const row = (cells, kind) => el("tr", {}, cells.map((cell) => el(kind, { dir: "auto" }, cited(cell))));
+  const given = written.statements.filter((one) => one.given), left = written.statements.filter((one) => !one.given);
+  const bare = (text) => text.replaceAll(/\s*\[\d+\]/g, "");
+  const parts = [];
+  if (written.style === "list") {
+    parts.push(el("ul", { class: "written" }, written.text.split("\n").map((line) => el("li", { dir: "auto" }, cited(line.slice(2))))),
+      el("p", { class: "soft" }, `${counted(given.length, "item")} in ${counted(written.looked_at, "passage")} looked at` +
+        (written.more ? "; there may be more, as no further passage was looked at" : "")));
+  } else if (written.table.length) {
+    const [head, ...rows] = written.table;
+    parts.push(el("div", { class: "scroll" }, el("table", { class: "written" }, el("thead", {}, row(head, "th")),
+      el("tbody", {}, rows.map((cells) => row(cells, "td"))))));
+  } else parts.push(el("p", { class: "written", dir: "auto" }, cited(written.text)));
+  const plain = given.map((one) => bare(one.text)).join(written.style === "list" || written.table.length ? "; " : " ");
+  if (answer && answer !== plain) {
+    parts.push(el("p", { class: "soft", dir: "auto" }, `In short: ${answer}`, guessed && el("span", { class: "guess" }, " (a guess)")));
+  }
+  if (left.length) {
+    parts.push(el("details", { class: "missing" }, el("summary", { class: "soft" }, `Left out, as no passage carries it (${left.length})`),
+      el("ul", {}, left.map((one) => el("li", { dir: "auto" }, `${one.text} (${one.why})`)))));
+  }
+  return parts;
 }
 
 // What was looked at in vain, and what is known of the rest.

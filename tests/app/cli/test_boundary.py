@@ -85,3 +85,16 @@ def test_a_benchmarks_file_is_one_split(keqa_command, tmp_path):
     out = keqa_command(*collect).fine()
     assert "1 quizzes, 5 answers each" in out
     keqa_command(*collect, "--split", "train").refused("leave the split 'train' out")
+
+
+def test_draws_from_passages_only_where_an_index_is_named(keqa_command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "keqa.toml").write_text('index = "somewhere"\n')
+    asked = ["boundary", "collect", "--testbed", "--limit", 2, "--tries", 5, "--json"]
+    plain = keqa_command(*asked, "--out", tmp_path / "plain").json()
+    assert (plain["quizzes"], "retrieved quizzes" in plain) == (3, False)
+    both = keqa_command(*asked, "--index", "testbed", "--out", tmp_path / "both").json()
+    assert (both["quizzes"], both["retrieved quizzes"]) == (3, 3)
+    lines = (tmp_path / "both" / "quizzes.jsonl").read_text().splitlines()[1:]
+    assert [json.loads(one)["reference"] is None for one in lines] == [True] * 3 + [False] * 3
+    assert [json.loads(one)["quiz"] for one in lines[:3]] == [json.loads(one)["quiz"] for one in lines[3:]]

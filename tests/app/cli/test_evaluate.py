@@ -169,7 +169,7 @@ def test_a_method_that_cannot_be_asked_is_left_out_of_the_report(evaluate, serve
     assert {file.name for file in (tmp_path / "runs").glob("*.jsonl")} == {"closed-book.jsonl", "rag.jsonl"}
     rows = (tmp_path / "runs" / "report" / "table1.csv").read_text().splitlines()[1:]
     assert [row.split(",")[0] for row in rows] == ["Closed book", "Always retrieve"]
-    assert [row["label"] for row in evaluate(["flare", "rag"], "--json", command="compare").json()] == ["rag"]
+    assert [row["label"] for row in json.loads(evaluate(["flare", "rag"], "--json", command="compare").out)] == ["rag"]
     alone = evaluate(["flare"], command="compare")
     assert (alone.code, "flare is left out" in alone.err) == (1, True)
     # A method asked for by itself is an error as any other.

@@ -7,6 +7,8 @@ import json
 import pytest
 from servers.openai_server import OpenAIServer, markers
 
+from keqa.evaluation.run_file import read_run
+
 pytestmark = pytest.mark.server
 
 
@@ -54,5 +56,9 @@ def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp
     documents = (tmp_path / "out" / "documents" / "two.jsonl.jsonl").read_text().splitlines()
     assert [json.loads(one)["passages"][0]["title"] for one in documents] == ["Carmouth"] * 2
     assert "| KS-LLM" in (tmp_path / "out" / "tables" / "ks-llm-table1.md").read_text()
+    # Every row is zero-shot.
+    headers = [read_run(path).header for path in (tmp_path / "out" / "two.jsonl").glob("*.jsonl")]
+    assert len(headers) == 14
+    assert {count for header in headers for count in header.demonstrations.values()} == {0}
     # What is finished is not asked again.
     assert keqa_command(*run, "--json").json() == found

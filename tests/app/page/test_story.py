@@ -17,6 +17,8 @@ from keqa.programs.records import (
     QuestionRecord,
     QuizRecord,
     SampleRecord,
+    Statement,
+    Written,
 )
 
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
@@ -124,6 +126,27 @@ def test_where_sources_disagree_and_what_is_withheld_is_said(shown):
     assert answer.locator(".disagreement").count() == 0
     for part in ("too probably wrong for the risk", f"Withheld: {EVIL}", "Confidence: 0.25"):
         assert part in answer.inner_text()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_written_answer_cites_its_passages(shown):
+    both = [passage("a"), passage("b", text=EVIL)]
+    items = [Statement(text=f"{EVIL} [2]", citations=[2]), Statement(text="Bo", given=False, why="it cites no passage")]
+    listed = Written(style="list", text=f"- {EVIL} [2]", statements=items, passages=both, looked_at=20, more=True)
+    record = QuestionRecord(question="List all.", answer=EVIL, answer_source="passages", written=listed)
+    page = shown(story_page(record))
+    assert page.locator("ul.written li").all_inner_texts() == [f"{EVIL} [2]"]
+    answer = page.locator(".answer").inner_text()
+    assert "1 item in 20 passages looked at; there may be more" in answer
+    assert ("In short" in answer, "Left out, as no passage carries it (1)" in answer) == (False, True)
+    page.locator("ul.written button").click()
+    assert page.evaluate("document.activeElement.closest('.passage').querySelector('.text').textContent") == EVIL
+    table = listed.model_copy(update={"style": "table", "table": [["", EVIL, "B"], ["length", f"{EVIL} [1]", "-"]]})
+    cells = (
+        shown(story_page(record.model_copy(update={"written": table}))).locator("table.written td").all_inner_texts()
+    )
+    assert cells == ["length", f"{EVIL} [1]", "-"]
 
 
 @pytest.mark.process

@@ -35,6 +35,8 @@ async def test_both_tools_over_http(serve, server, mode):
         "confidence": None,
         "guessed": False,
         "unanswered": None,
+        "short_answer": None,
+        "written": None,
     }
     (passage,) = found.structured_content["passages"]
     assert passage.pop("score") > 0

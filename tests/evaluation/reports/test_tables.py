@@ -4,12 +4,13 @@ import json
 import os
 from dataclasses import replace
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fixtures.run_files import shown
+from fixtures.run_files import make_line, make_run, shown
 from rich.console import Console
 
 from keqa.cli.running import figures as as_json
@@ -22,6 +23,7 @@ from keqa.evaluation.reports.judge import discriminator, pairs_by_group
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.paper import cases, probabilities
 from keqa.evaluation.reports.parts import search_rates, searching, untouched_note
+from keqa.evaluation.reports.published import datasets as sets_of
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reports.rows import groups_of
 from keqa.evaluation.run_file import read_run
@@ -30,6 +32,7 @@ from keqa.metrics.significance import mcnemar, paired_t_test
 from keqa.programs.records import Degradation, PassageVerdict
 
 GOLDEN = Path(__file__).parent / "golden"
+KBM_SETS = sets_of("kbm")
 BEST, RIVAL, LAST = (1, 1, 1, 1, 1, 1, 1, 0), (1, 0, 0, 0, 0, 0, 1, 0), (0, 0, 1, 0, 0, 0, 0, 0)
 
 
@@ -320,15 +323,19 @@ def kbm(run, line, quiz, dataset="nq", **settings):
     ]
 
 
+def with_settings(made, **more):
+    configuration = made.header.configuration
+    changed = configuration.model_copy(update={"settings": {**configuration.settings, **more}})
+    return Run(made.header.model_copy(update={"configuration": changed}), made.lines)
+
+
 def grids_of(runs):
     return {grid.name: grid for grid in tables(entries_of(runs))}
 
 
 def test_kbms_tables_with_the_papers_figures_beside(run, line, quiz):
     made = kbm(run, line, quiz)
-    configuration = made[2].header.configuration
-    settings = configuration.model_copy(update={"settings": {**configuration.settings, "model": {"kind": "light"}}})
-    made[2] = Run(made[2].header.model_copy(update={"configuration": settings}), made[2].lines)
+    made[2] = with_settings(made[2], model={"kind": "finetuned"})
     draws = [("gold", "gold"), ("gold", "other"), ("other", "other"), ("other", "other")]
     drawn = [
         line(number, 0.0, quizzes=[quiz(f"Question {number}?", answers, [[0, 1]])])
@@ -339,15 +346,22 @@ def test_kbms_tables_with_the_papers_figures_beside(run, line, quiz):
     first = grids["kbm-table1"]
     assert [column.full for column in first.columns] == [
         *("method", "A/E", "Rnd", "Rat", "A/E in the paper", "Rnd in the paper", "Rat in the paper"),
-        *("tokens", "seconds"),
     ]
     # By chance half of the questions at .5 from passages, and half at .5 from memory.
     assert [row[1:7] for row in shown(first)] == [
-        [".500", "", "0.0 %", "35.6 %", "", ""],
-        [".500", "", "100.0 %", "61.6 %", "", ""],
-        [".750", ".500", "50.0 %", "61.3 %", "55.2 %", "97.5 %"],
+        [".500", "", "0.0 %", "35.58 %", "", ""],
+        [".500", "", "100.0 %", "61.63 %", "", ""],
+        [".750", ".500", "50.0 %", "61.27 %", "55.16 %", "97.5 %"],
     ]
-    assert "Its Table 3 prints a ratio of 100" in first.notes[1]
+    # Nothing is printed of a light model, nor of one that judges again with passages.
+    for other in ({"model": {"kind": "light"}}, {"model": {"kind": "finetuned"}, "rejudge": True}):
+        alone = grids_of([*made[:2], with_settings(made[2], **other)])
+        assert shown(alone["kbm-table1"])[2][4:7] == ["", "", ""]
+    assert shown(alone["kbm-first-figure8"]) == [
+        ["Closed book", ".500", "0.0 %", "0.0 %", "90"],
+        ["Always retrieve", ".500", "100.0 %", "100.0 %", "90"],
+        ["KBM", ".750", "50.0 %", "0.0 %", "90"],
+    ]
     assert shown(grids["kbm-figure8"]) == [
         ["[0, 0.2)", "2", ".000", ".500", "1", "0", ".500", "1", "0"],
         ["[0.4, 0.6)", "1", "1.000", "1.000", "0", "0", "1.000", "0", "0"],
@@ -370,6 +384,54 @@ def test_other_language_models_stand_beside_those_of_the_paper_on_its_data(run, 
         ["GPT-4o, in the paper", "Prompt", "55.7 %", "56.6 %", "18.0 %"],
     ]
     assert (len(of("nq").rows), len(of("mine").rows), len(of("mine").notes)) == (6 + 3 * 6, 6, 1)
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """The tables of runs of every row, on every data set of the paper's tables, with two language models."""
+    rows = {
+        **{"llm": ("closed-book", {}), "rag": ("rag", {}), "self-rag": ("self-rag", {}), "prompt": ("kbm", {})},
+        "kbm-acc": ("kbm", {"model": {"kind": "finetuned"}}),
+        "kbm-cer": ("kbm", {"model": {"kind": "finetuned"}, "of": "certainty"}),
+    }
+    kinds = ("fast-changing; one-hop", "slow-changing; multi-hop", "never-changing; one-hop")
+    runs = []
+    for dataset in (*KBM_SETS, "freshqa", "ceval", "hotpotqa"):
+        asked = [make_line(n, n % 2, kind=kind) for n, kind in enumerate(kinds if dataset == "freshqa" else ("",))]
+        for lm, (name, (method, more)) in product(("small", "large"), rows.items()):
+            configuration = RunSettings(models={"task": {"model": lm}}, settings={"model": None, **more})
+            made = make_run(method, asked, dataset=dataset)
+            header = made.header.model_copy(update={"label": f"{method}-{name}", "configuration": configuration})
+            runs.append(Run(header, made.lines))
+    return grids_of(runs)
+
+
+def test_every_figure_of_kbms_tables_is_printed(everything):
+    rows = ["llm", "rag", "self-rag", "prompt", "kbm-acc", "kbm-cer"]
+    found = {name: dict(zip(rows, grid.records, strict=False)) for name, grid in everything.items()}
+    places = {"table1": "kbm-table1", "first": "kbm-first-table1", "table2": "kbm-table2", "table3": "kbm-table3"}
+    printed = 0
+    for name, grid in places.items():
+        for (row, of, place), value in published("kbm", name).items():
+            assert found[grid][row][f"{place} {of} in the paper"] == value
+            printed += 1
+    assert printed == 14 * 11 + 10 * 11 + 12 * 3 + 12 * 2
+    for (row, of), value in published("kbm", "averages").items():
+        assert found["kbm-table1"][row][f"Avg. {of} in the paper"] == value
+    for (row, of), value in published("kbm", "table5").items():
+        assert found["kbm-table5"][row][f"{of} in the paper"] == value
+    cells = {cell.value for row in everything["kbm-table4"].rows for cell in row}
+    assert cells >= set(published("kbm", "table4").values())
+
+
+def test_the_average_is_that_over_data_sets(run, line, quiz):
+    *others, last = kbm(run, line, quiz, "webqa")
+    grids = grids_of([*kbm(run, line, quiz, "nq"), *others, Run(last.header, last.lines[:1])])
+    records = grids["kbm-table1"].records
+    # Of the third row four questions of NQ, three of them right, and one of WebQA, which is right.
+    assert (records[2]["nq A/E"], records[2]["webqa A/E"], records[2]["Avg. A/E"]) == (0.75, 1, 0.875)
+    assert "Avg. A/E in the paper" not in records[2]
+    assert records[1]["Avg. Rat"] == 1
 
 
 def test_the_figures_that_kbm_prints():

@@ -123,6 +123,17 @@ def test_what_a_method_is_set_up_with():
     pairs = {(name, dataset) for name in METHODS for dataset in datasets("keqa")}
     whole = {pair for pair in pairs if settings_for(METHODS[pair[0]], pair[1]).get("decompose") is False}
     assert whole == {(name, "nq") for name in own}
+    # The direct prompt and vanilla RAG are zero-shot; IRCoT calls as often as it searches, and FLARE need not search.
+    baselines = {name: settings_for(METHODS[name], "hotpotqa") for name in ("closed-book", "rag", "ircot", "flare")}
+    assert baselines == {
+        "closed-book": {"demonstrations": False},
+        "rag": {"top_k": 10, "demonstrations": False},
+        "ircot": {"reader": False},
+        "flare": {"first_retrieval": False},
+    }
+    # Zero-shot CoT goes without in any case.
+    bare = {name for name, one in METHODS.items() if "demonstrations" in settings_for(one, "nq", demonstrations=False)}
+    assert bare == set(METHODS) - {"cot"}
 
 
 def test_models_of_any_name_have_labels_of_their_own_that_name_files(tmp_path):

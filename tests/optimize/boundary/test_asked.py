@@ -18,9 +18,9 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
 from keqa.lms.local.training import Conversation, FineTuned, TrainingOptions
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_light, train_prompted
 from keqa.optimize.boundary import train as training
-from keqa.optimize.boundary.train import JudgeModule, compile_prompted
+from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels, shares
 from keqa.programs.boundary import BoundaryError, FinetunedModel, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel
@@ -217,7 +217,49 @@ def test_soft_labels_are_the_shares_where_the_values_stand(tune):
     assert one.reply[mastery.at :] == 'True", "certainty": "False"}'
     assert one.reply[certainty.at :] == 'False"}'
     assert mastery.shares == pytest.approx({"True": 0.9, "False": 0.1})
-    assert certainty.shares == pytest.approx({"True": 0.8588, "False": 0.1412}, abs=1e-4)
+    # 1 - H / log k over two types of answers, of nine and of one.
+    assert certainty.shares == pytest.approx({"True": 0.531, "False": 0.469}, abs=1e-4)
+
+
+# Draws by answer, None for abstentions; accuracy and certainty, worked out by hand with natural logarithms.
+BY_HAND = [
+    ({"Bo": 30}, 1, 1),
+    # H = .1461 over log 2: .789, which is below .9; over log 30 it would be .957.
+    ({"Bo": 29, "Al": 1}, 29 / 30, 0.7892),
+    ({"Bo": 15, "Al": 15}, 0.5, 0),
+    ({"Bo": 28, "Al": 1, "Cy": 1}, 28 / 30, 0.7350),
+    ({"Bo": 20, "Al": 10}, 2 / 3, 0.0817),
+    ({"Al": 30}, 0, 1),
+    ({"Al": 27, "Bo": 3}, 0.1, 0.5310),
+    ({"Bo": 10, "Al": 10, "Cy": 10}, 1 / 3, 0),
+    # What says that it does not know agrees with nothing: each is a type of its own.
+    ({"Bo": 29, None: 1}, 29 / 30, 0.7892),
+    ({None: 30}, 0, 0),
+]
+
+
+@pytest.mark.parametrize(("drawn", "mastery", "certainty"), BY_HAND)
+def test_labels_are_kbms_by_hand(drawn, mastery, certainty):
+    draws = [{"text": text, "right": text == "Bo"} for text, times in drawn.items() for _ in range(times)]
+    quiz = CollectedQuiz(root="0" * 16, quiz="Who?", golds=["Bo"], draws=draws)
+    assert shares(quiz) == pytest.approx((mastery, certainty), abs=1e-4)
+    assert labels(quiz) == (mastery >= 0.9, certainty >= 0.9)
+
+
+def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune):
+    some = towns()
+    read = [one.model_copy(update={"reference": f"Of {one.quiz}"}) for one in some.quizzes]
+    both = replace(some, quizzes=[*some.quizzes, *read])
+    _, seen = tune([both])
+    assert len(seen["shown"]) == 64
+    [one] = [one for one in seen["shown"] if "Reference: Of Who governs Town2?" in prompt_of(one)]
+    assert prompt_of(one) == assessment_prompt("Who governs Town2?", (), "Of Who governs Town2?")
+    light = train_light([both], reads="quiz").model
+    assert light == train_light([some], reads="quiz").model
+    assert check_model(light, [both], ()).quizzes == 40
+    engine, lm = judging()
+    assert len(train_prompted([both], lm, k=4, show="nearest").model.examples) == 32
+    assert not any("Of Who" in prompt for prompt in engine.prompts)
 
 
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.01])

@@ -14,6 +14,7 @@ from keqa.optimize.boundary import collect, read_collected, write_collected
 from keqa.optimize.boundary.collect import quizzes_of, write_private
 from keqa.programs import KEQA
 from keqa.programs.boundary.light import root_digest
+from keqa.retrievers import Hit, Passage
 from keqa.storage.journal import Journal
 
 # The package exports the function under the name of its module.
@@ -46,6 +47,34 @@ def program(scripted):
     made = KEQA(None)
     made.set_lm(lm)
     return made, engine
+
+
+def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(scripted, tmp_path):
+    shown = []
+
+    def reply(name, inputs, config):
+        if name == "AnswerQuiz":
+            return {"answer": "Al"}
+        shown.append(inputs["passages"])
+        return {"answer": "Bo Lee" if config.temperature == 1 else "cold"}
+
+    lm, _ = scripted(reply)
+    made = KEQA(None)
+    made.set_lm(lm)
+
+    class Towns:
+        def search(self, query, k):
+            return [Hit(Passage(str(n), "Marton", f"{query} {n}"), 1.0) for n in range(k)]
+
+    found = collect(made, [AGAIN], retriever=Towns(), top_k=2, tries=3)
+    memory, read = found.quizzes
+    passages = "Marton: Who governs marton? 0", "Marton: Who governs marton? 1"
+    assert (memory.reference, memory.accuracy) == (None, 0)
+    assert (read.reference, read.accuracy, read.quiz) == ("\n\n".join(passages), 1, memory.quiz)
+    assert len(shown) == 3
+    assert all(passage in shown[0] for passage in passages)
+    write_collected(found, tmp_path / "quizzes.jsonl")
+    assert read_collected(tmp_path / "quizzes.jsonl") == found
 
 
 def test_quizzes_are_gold_ones_and_each_is_there_once():

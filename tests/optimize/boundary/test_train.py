@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
+from keqa.optimize.boundary.check import readings
+from keqa.optimize.boundary.collect import CollectedDraw
 from keqa.optimize.boundary.train import checked_quizzes
 from keqa.programs.boundary import model_from
 from keqa.programs.boundary.light import root_digest
@@ -125,3 +128,18 @@ def test_answers_of_one_kind_have_no_boundary(right):
 def test_an_embedder_from_elsewhere_is_refused():
     with pytest.raises(ConfigurationError, match="someone/model"):
         train_light([towns(40)], embedder="someone/model")
+
+
+def test_a_light_model_learns_the_certainty_that_is_named():
+    collected = towns(40)
+    draws = [{"text": "Bo" if place else "Al", "right": place > 0} for place in range(10)]
+    mixed = collected.quizzes[0].model_copy(update={"draws": [CollectedDraw(**draw) for draw in draws]})
+    # Nine draws that agree and one that does not: H = .325, over log 10 and over log 2.
+    targets = [readings(mixed, "quiz", target)[0].certainty for target in ("by_samples", "by_types")]
+    assert targets == pytest.approx([0.859, 0.531], abs=1e-3)
+    collected = replace(collected, quizzes=[mixed, *collected.quizzes[1:]])
+    usual, named = (train_light([collected], reads="quiz", **how).model for how in ({}, {"target": "by_types"}))
+    assert (usual.certainty, named.certainty) == ("by_samples", "by_types")
+    assert usual.heads["mastery"] == named.heads["mastery"]
+    assert usual.heads["certainty"] != named.heads["certainty"]
+    assert model_from(json.loads(json.dumps(named.written()))) == named

@@ -90,6 +90,18 @@ def test_where_the_chain_ends(chained):
     assert (record.answer, engine.asked("ExtendReasoning")[2]["passages"]) == ("Oslo", '["It is by Ann."]')
 
 
+def test_without_a_reader_the_chain_answers_and_calls_are_as_many_as_searches(chained):
+    record, engine, queries = chained(reader=False)
+    assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "passages", " ".join(CHAIN))
+    assert (queries, engine.count) == ([QUESTION, *CHAIN[:2]], {"ExtendReasoning": 3})
+    assert (record.cost.samples, record.cost.retrievals) == (3, 3)
+    assert [passage.text for passage in record.passages] == list(TEXTS)
+    # A chain that concludes nothing is read, which is said.
+    record, engine, _ = chained([CHAIN[0]] * 2, reader=False)
+    assert (record.answer, engine.count["ReasonWithKnowledge"]) == ("Oslo", 1)
+    assert [note.cause for note in record.degradations] == ["NoAnswerStated"]
+
+
 @pytest.mark.parametrize(
     ("sentence", "probabilities", "query"),
     [

@@ -84,6 +84,9 @@ def test_quiz_and_passage_weigh_alike():
         ({}, [entry(place, True) for place in (3, 1, 2)], [3, 2, 1]),
         ({"k": 4}, [entry(place, place != 9) for place in range(1, 10)], [9, 3, 2, 1]),
         ({}, [entry(1, True, "a"), entry(1, True, "b"), entry(2, False, "b")], [2, 1]),
+        # Two of each label, unless the nearest are wanted whatever their labels (KEQA's R_u).
+        ({}, [entry(place, place < 20) for place in [*range(1, 11), 90, 91]], [91, 90, 6, 5, 4, 3, 2, 1]),
+        ({"least": 0}, [entry(place, place < 20) for place in [*range(1, 11), 90, 91]], [8, 7, 6, 5, 4, 3, 2, 1]),
         # Where both labels are near the nearest alone decide.
         ({}, [entry(place, place % 2 == 0) for place in range(1, 30)], [8, 7, 6, 5, 4, 3, 2, 1]),
         ({}, [], []),

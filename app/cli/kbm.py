@@ -1,0 +1,251 @@
+"""``keqa reproduce kbm``: the KBM paper's experiments, with a language model of the user's or on the testbed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from keqa.cli.console import Bars, status, warn
+from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.reproduce import KBMOptions, PaperOptions
+from keqa.cli.running import rows_of, show_grids, warn_of_failures, write_grids
+from keqa.data.example import as_example, as_examples
+from keqa.data.question import quiz_key
+from keqa.errors import InputError
+from keqa.evaluation.compare import Row
+from keqa.evaluation.questions import Questions, of_name, of_testbed, of_training
+from keqa.evaluation.reports import entries_of
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.kbm import kbm_tables
+from keqa.evaluation.reports.questions import read_brief
+from keqa.evaluation.reproduction import estimate as costs
+from keqa.evaluation.reproduction import kbm as design
+from keqa.evaluation.run_file import read_run
+from keqa.lms import address_for, build_lm, check_model, check_reachable
+from keqa.optimize.alignment import Settled
+from keqa.optimize.boundary import Collected, collect, train_light, write_collected
+from keqa.optimize.boundary.collect import from_memory, write_private
+from keqa.programs.boundary import BoundaryModel, LightModel, read_model
+from keqa.programs.build import Parts, own_of
+from keqa.programs.fingerprint import lm_spec
+from keqa.programs.keqa import KEQA
+from keqa.programs.registry import Spec, parse_spec, takes
+from keqa.retrievers import Retriever
+from keqa.retrievers.masking import MaskingRetriever
+from keqa.storage.files import check_writable
+from keqa.storage.journal import Journal
+from keqa.storage.redaction import without_folders
+
+_TESTBED = "testbed"
+_MODEL = "boundary.json"
+_TIMED = ("rag", *(f"kbm-{label}" for label in design.DESIGN["model"]))
+
+
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: KBMOptions, *, as_json: bool) -> None:
+    """Run the rows of Table 1 on each set, those of Table 4 with other LMs, and the draws of Figure 2."""
+    check_models(models)
+    check_models(own)
+    if models.lm is not None and options.index is None:
+        raise InputError("keqa reproduce kbm needs --index, the corpus, beside --lm: only the testbed has its own")
+    run = _Run(out, models, options, own)
+    if options.dry_run:
+        grids = [run.estimated()]
+    else:
+        check_writable(out, "--out")
+        grids = run.measured()
+        write_grids(grids, out / "tables")
+    show_grids(grids, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Run:
+    out: Path
+    models: LanguageModels
+    options: PaperOptions
+    own: KBMOptions
+
+    @cached_property
+    def questions(self) -> list[Questions]:
+        """The questions of each set that is asked."""
+        sample = self.options.sample
+        named = self.options.data or ([_TESTBED] if self.models.lm is None else design.DESIGN["sets"])
+        return [
+            of_testbed(limit=sample) if name == _TESTBED else of_name(name, sample=sample or design.DESIGN["sample"])
+            for name in named
+        ]
+
+    @cached_property
+    def training(self) -> Questions:
+        """The questions that a light boundary model learns from."""
+        sample = self.options.train_sample or self.options.sample
+        if self.options.train is None and self.models.lm is None:
+            return of_testbed("train", sample)
+        sources = self.options.train or design.DESIGN["training"]
+        return of_training(sources, sample=sample or design.DESIGN["sample"])
+
+    @cached_property
+    def drawn(self) -> Questions | None:
+        """The set whose questions are drawn without and with passages."""
+        asked = {one.dataset: one for one in self.questions}
+        return next((asked[name] for name in design.DESIGN["drawn"] if name in asked), None)
+
+    @cached_property
+    def retriever(self) -> Retriever:
+        """The corpus."""
+        return open_retriever(self.options.index, self.models.lm, benchmark=True)
+
+    @cached_property
+    def model(self) -> BoundaryModel | None:
+        """The boundary model that is given; None where one is to be trained."""
+        return None if self.own.boundary is None else read_model(self.own.boundary)
+
+    def estimated(self) -> Grid:
+        """Calls, tokens and price, from a rehearsal; no language model is asked."""
+        for model in (*self.models.by_role.values(), *(self.options.other_lm or ())):
+            check_model(model)
+        found: list[costs.Estimate] = []
+        with status().status("rehearsing…"):
+            for number, models, asked in self._asked():
+                for spec in self._specs(asked.dataset):
+                    found.append(self._estimate(asked, spec, models, f"lm{number + 1}-" if number else ""))
+            for label, asked, sides in self._to_draw():
+                for side in sides:
+                    one = self._estimate(asked, parse_spec(side), self.models, "")
+                    bounds = {
+                        model: costs.CostBounds(*(end.times(self.own.draws) for end in of))
+                        for model, of in one.bounds.items()
+                    }
+                    found.append(replace(one, label=f"{label}, {side} drawn {self.own.draws} times", bounds=bounds))
+        return costs.estimates(found)
+
+    def _estimate(self, asked: Questions, spec: Spec, models: LanguageModels, before: str) -> costs.Estimate:
+        parts = Parts(self.retriever, None, _settings([spec]), own=own_of(models.lm))
+        examples = list(asked.examples)
+
+        def of(spec: Spec) -> costs.Estimate:
+            return costs.estimate(asked.dataset, spec, examples, parts, models.by_role)
+
+        if "model" not in spec.arguments:
+            return replace(of(spec), label=f"{before}{spec.label}")
+        # What a boundary model knows is answered as from memory, the rest from passages; it may ask a model of its own.
+        known, unknown = of(parse_spec("closed-book")), of(parse_spec("rag"))
+        bounds = {
+            model: costs.CostBounds(known.bounds[model].known, unknown.bounds[model].unknown) for model in known.bounds
+        }
+        return replace(known, label=f"{before}{spec.label}", bounds=bounds)
+
+    def _asked(self) -> list[tuple[int, LanguageModels, Questions]]:
+        """The sets that each language model is asked; other ones than the first those of Table 4."""
+        others = dict.fromkeys(self.options.other_lm or ())
+        model, at = str(self.models.lm), self.models.api_base
+        lms = [self.models, *(LanguageModels(one, address_for(one, None, model, at)) for one in others)]
+        return [
+            (number, models, asked)
+            for number, models in enumerate(lms)
+            for asked in self.questions
+            if number == 0 or asked.dataset in design.DESIGN["plugged"]
+        ]
+
+    def _to_draw(self) -> list[tuple[str, Questions, list[str]]]:
+        """What is drawn beside the rows: to learn from, and for Figure 2."""
+        found = [] if self.own.boundary is not None else [("boundary model", self.training, ["closed-book"])]
+        return found + ([] if self.drawn is None else [("Figure 2", self.drawn, ["closed-book", "rag", "rag-masked"])])
+
+    def _specs(self, dataset: str) -> list[Spec]:
+        light = self.model is None or isinstance(self.model, LightModel)
+        return design.specs_of(dataset, self.own.boundary or self.out / _MODEL, light=light)
+
+    def measured(self) -> list[Grid]:
+        """Draw, learn, run everything, and put the paper's figures beside."""
+        self._learn()
+        paths = []
+        for number, models, asked in self._asked():
+            folder = self.out / asked.dataset / (f"lm{number + 1}" if number else "")
+            specs, rows = self._specs(asked.dataset), list[Row]()
+            made_from, run = MethodOptions(index=self.options.index), self.options.run(folder)
+            # Table 5 reports the time of its rows, none of which may reuse another's calls.
+            timed = [spec for spec in specs if spec.label in _TIMED]
+            for chosen in (timed, [spec for spec in specs if spec not in timed]):
+                how, settings = replace(run, no_cache=chosen is timed), _settings(chosen)
+                rows += rows_of(chosen, asked, models, made_from, how, settings=settings, leave_out=True)
+            warn_of_failures(rows, f"{asked.dataset}, ")
+            paths += [row.path for row in sorted(rows, key=lambda row: specs.index(row.spec))]
+        entries, noted = entries_of(self._runs(paths)), self._judged_by()
+        if self.drawn is None:
+            return [grid.noted(*noted) for grid in kbm_tables(entries)]
+        both = self._collected(self.drawn, "figure2", self.retriever)
+        golds = {quiz_key(one.question): one.answers for one in as_examples(self.drawn.examples)}
+        masking = MaskingRetriever(self.retriever, lambda query: golds.get(quiz_key(query), ()))
+        masked = self._collected(self.drawn, "figure2", masking)
+        accuracies = {quiz_key(one.quiz): float(one.accuracy) for one in from_memory(both).quizzes}
+        grids = [grid.noted(*noted) for grid in kbm_tables(entries, accuracies)]
+        return [*grids, *design.drawn_tables(self.drawn.dataset, both, masked)]
+
+    def _judged_by(self) -> list[str]:
+        """What tables say of a language model that scores answers."""
+        named = self.own.judge_lm
+        return [] if named is None else [f"Open Chinese answers are right where {without_folders(named)} says so."]
+
+    def _runs(self, paths: Sequence[Path]) -> list[Any]:
+        """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""
+        if self.own.judge_lm is None:
+            return [read_brief(path) for path in paths]
+        lm = build_lm(self.own.judge_lm, api_base=self.own.judge_api_base)
+        with Bars() as bars:
+            runs, failed = design.judged(
+                [read_run(path) for path in paths],
+                lm,
+                self.out / "judgements.journal",
+                in_flight=self.options.in_flight,
+                progress=bars.report,
+            )
+        if failed:
+            warn(f"{failed} answers were not judged and count by exact match: the same command asks again")
+        return runs
+
+    def _learn(self) -> None:
+        """Train a light boundary model, unless one is given: in seconds, of draws that are kept."""
+        place = self.out / _MODEL
+        if self.own.boundary is not None:
+            return
+        collected = self._collected(self.training, "training", None)
+        trained = train_light([collected], reads="quiz", target="by_types")
+        write_private(place, json.dumps(trained.model.written(), ensure_ascii=True).encode())
+        said = "the paper's is fine-tuned, and its figures stand beside such a one alone: --boundary names its file"
+        warn(f"a light boundary model was trained on {len(collected.quizzes)} questions ({place}); {said}")
+
+    def _collected(self, asked: Questions, name: str, retriever: Retriever | None) -> Collected:
+        """Draws of whole questions, which are kept as they are made."""
+        roles = self.models.roles(cache=False)
+        program = KEQA(None, lms=roles, demonstrations=design.DESIGN["settings"]["demonstrations"])
+        folder = self.out / name
+        begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": self.own.draws, "dataset": asked.dataset}
+        with Bars() as bars, Journal.open(folder / "draws.journal", begun) as journal:
+            check_reachable(roles.every)
+            found = collect(
+                program,
+                quizzes=[Settled.whole(as_example(one)) for one in asked.examples],
+                retriever=retriever,
+                top_k=design.DESIGN["settings"]["top_k"],
+                tries=self.own.draws,
+                store=journal,
+                in_flight=self.options.in_flight,
+                dataset=asked.dataset,
+                split=asked.split,
+                progress=bars.report,
+            )
+        masked = isinstance(retriever, MaskingRetriever)
+        write_collected(found, folder / ("masked.jsonl" if masked else "quizzes.jsonl"))
+        if found.left_out:
+            warn(f"{found.left_out} questions lack draws that failed; the same command makes them")
+        return found
+
+
+def _settings(specs: Sequence[Spec]) -> dict[str, Any]:
+    """The paper's settings that one of the rows has."""
+    known = set().union(*(takes(spec.method) for spec in specs))
+    return {name: value for name, value in design.DESIGN["settings"].items() if name in known}

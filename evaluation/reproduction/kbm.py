@@ -1,0 +1,243 @@
+"""KBM's experiments beside its runs: draws without passages, with them and with masked ones; answers judged by an LM.
+
+The draws are those of `keqa.optimize.boundary.collect`: of each question as many without passages (LLM Only) as with
+them (ALL RAG), so that either indicator, accuracy or certainty, is known on both sides (sections 2.1 and 2.2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dspy
+from dspy import lm15
+from dspy.utils.exceptions import DSPyError
+
+from keqa.data.benchmarks import BENCHMARKS
+from keqa.data.question import quiz_key
+from keqa.evaluation.records import Run, RunLine
+from keqa.evaluation.reports.effect import BOUNDS, CHANGES, INDICATORS, correlation, intervals
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
+from keqa.evaluation.reports.published import paper, published
+from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
+from keqa.metrics.answers import normalize
+from keqa.optimize.asking import Progress
+from keqa.optimize.boundary import Collected, CollectedQuiz
+from keqa.programs.boundary.light import certainty
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.fingerprint import digest, lm_spec
+from keqa.programs.registry import Spec, parse_spec
+from keqa.retrievers.masking import MASK
+from keqa.signatures.boundary import accuracy_prompt
+from keqa.storage.journal import Journal
+
+DESIGN: dict[str, Any] = paper("kbm")["experiments"]
+"""The paper's rows, settings and data sets."""
+
+_ROUNDED = 12
+_LONGEST = 8
+# Accuracy and the first version's certainty, 1 - H, from which on the language model answers by itself.
+_THRESHOLDS = (("accuracy", "> .8", 0.8), ("certainty", "> .8", 0.8), ("accuracy", "\u2265 .9", 0.9))
+
+
+def specs_of(dataset: str, model: Path | None, *, light: bool) -> list[Spec]:
+    """The rows on a data set: those with the boundary model are called by the judgement that counts.
+
+    A light model reads no passages, so that a prompted language model judges again in its place.
+    """
+    found = [parse_spec(row) for row in DESIGN["rows"]]
+    for label, arguments in DESIGN["model"].items():
+        found.append(replace(parse_spec("kbm"), arguments={"model": str(model), **arguments}, label=f"kbm-{label}"))
+    if dataset in DESIGN["again"]:
+        asked = {} if light else {"model": str(model)}
+        found.append(replace(parse_spec("kbm"), arguments={**asked, "rejudge": True}, label="kbm-again"))
+    return found
+
+
+class Sides(NamedTuple):
+    """A question without and with passages, by the draws of either."""
+
+    memory: CollectedQuiz
+    read: CollectedQuiz
+
+    @property
+    def accuracy(self) -> Fraction:
+        """That of the draws from memory."""
+        return self.memory.accuracy
+
+    @property
+    def certainty(self) -> float:
+        """That of the draws from memory."""
+        return _certainty(self.memory)
+
+    def change(self, indicator: str) -> str:
+        """What passages did to an indicator."""
+        after = {"accuracy": self.read.accuracy, "certainty": _certainty(self.read)}[indicator]
+        before = getattr(self, indicator)
+        return CHANGES[1 + (after < before) - (after > before)]
+
+
+def _certainty(quiz: CollectedQuiz) -> float:
+    """Rounded, so that what is 0 on paper is one number, and not several about it."""
+    return round(certainty(quiz.signals(), "by_types"), _ROUNDED)
+
+
+def sides_of(collected: Collected) -> list[Sides]:
+    """The questions that were drawn without and with passages."""
+    read = {_key(quiz): quiz for quiz in collected.quizzes if quiz.reference is not None}
+    memory = (quiz for quiz in collected.quizzes if quiz.reference is None)
+    return [Sides(quiz, read[_key(quiz)]) for quiz in memory if _key(quiz) in read]
+
+
+def _key(quiz: CollectedQuiz) -> tuple[str, ...]:
+    return quiz_key(quiz.quiz), *quiz.choices
+
+
+def drawn_tables(dataset: str, collected: Collected, masked: Collected | None) -> list[Grid]:
+    """Figure 2, the first version's thresholds and, of draws from masked passages, its Figure 2."""
+    sides = sides_of(collected)
+    if not sides:
+        return []
+    copied = [] if masked is None else [quiz for quiz in masked.quizzes if quiz.reference is not None]
+    found = [_impacts(dataset, sides), _thresholds(dataset, sides)]
+    return [*found, _copied(dataset, copied)] if copied else found
+
+
+def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
+    """Figure 2: what passages do, by accuracy and by certainty, each with its own changes."""
+    rows: list[list[Named]] = []
+    for indicator in INDICATORS:
+        for place, part in enumerate(intervals(sides, indicator)):
+            closed = "]" if place == len(BOUNDS) - 2 else ")"
+            changes = Counter(one.change(indicator) for one in part)
+            rows.append([("without passages", text(f"{indicator} [{BOUNDS[place]}, {BOUNDS[place + 1]}{closed}"))])
+            rows[-1].append(("questions", count(len(part))))
+            rows[-1] += [(name, share(changes[name] / len(part) if part else None)) for name in CHANGES]
+            for head, of in (("LLM Only", "memory"), ("ALL RAG", "read")):
+                right = mean([float(getattr(one, of).accuracy) for one in part])
+                rows[-1].append(((head, "accuracy"), number(right)))
+    measured = correlation(sides)
+    said = (
+        "Too few questions, or too much alike, for a correlation."
+        if measured is None
+        else (f"Pearson's correlation of accuracy and certainty: {number(measured[0], 2).text}.")
+    )
+    note = (
+        f"On {dataset}, {len(sides[0].memory.draws)} draws a question and side. Beneficial, neutral, harmful: the "
+        "indicator is higher, the same, lower with passages than without (KBM, section 2.2). Certainty is 1 - H / log "
+        f"k over the k types of answers. {said} {paper('kbm')['remarks']['figure2']}"
+    )
+    return table("kbm-figure2", "KBM's Figure 2: what passages do", rows, note, ruled={len(rows) // 2})
+
+
+def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:
+    """First version, section 3.2: what is saved where questions above a threshold are not searched for."""
+    papers = published("kbm", "thresholds") if dataset == "webqa" else {}
+    always = [float(one.read.accuracy) for one in sides]
+    rows: list[list[Named]] = []
+    for indicator, said, bound in _THRESHOLDS:
+        known = [_over(one.memory, indicator) > bound - (1e-9 if "\u2265" in said else 0) for one in sides]
+        right = [
+            float(one.memory.accuracy) if by else float(one.read.accuracy) for one, by in zip(sides, known, strict=True)
+        ]
+        change = (sum(right) - sum(always)) / len(sides)
+        rows.append([("answered from memory", text(f"{indicator} {said}")), ("searches saved", share(mean(known)))])
+        rows[-1].append(("change beside ALL RAG", Cell(change, f"{100 * change:+.2f}")))
+        for size in ("7B", "72B") if papers else ():
+            for of in ("saved", "change"):
+                value = papers.get((f"{indicator} {said}", size, of))
+                rows[-1].append(((of, f"paper, {size}"), EMPTY if value is None else Cell(value, f"{value}")))
+    note = (
+        f"On {dataset}, by the draws of Figure 2; the change is of accuracy, in points. Certainty is the first "
+        f"version's, 1 - H. {paper('kbm')['remarks']['thresholds']}"
+    )
+    return table("kbm-thresholds", "What a threshold saves", rows, note)
+
+
+def _over(quiz: CollectedQuiz, indicator: str) -> float:
+    return float(quiz.accuracy) if indicator == "accuracy" else round(certainty(quiz.signals(), "plain"), _ROUNDED)
+
+
+def _copied(dataset: str, quizzes: Sequence[CollectedQuiz]) -> Grid:
+    """First version, Figure 2: how often what is answered with certainty 1 from masked passages is MASK."""
+    rows: list[list[Named]] = []
+    for name, certain in (("1", True), ("below 1", False)):
+        part = [quiz for quiz in quizzes if (_over(quiz, "certainty") >= 1) is certain and any(_said(quiz))]
+        leading = [Counter(_said(quiz)).most_common(1)[0][0] for quiz in part]
+        right = [
+            any(draw.right for draw in quiz.draws if draw.text and _normal(quiz, draw.text) == lead)
+            for quiz, lead in zip(part, leading, strict=True)
+        ]
+        rows.append([("certainty", text(name)), ("questions", count(len(part)))])
+        rows[-1].append(("answers MASK", share(mean([one == MASK.casefold() for one in leading]))))
+        rows[-1].append(("right", share(mean(right))))
+    note = (
+        f"On {dataset}, draws from passages with the gold answers masked; the most frequent answer of each question. "
+        "Certain answers that are MASK were copied (KBM, first version, section 3.3 and Figure 2, which prints no "
+        "numbers)."
+    )
+    return table("kbm-first-figure2", "MASK among certain answers", rows, note)
+
+
+def _said(quiz: CollectedQuiz) -> list[str]:
+    return [_normal(quiz, draw.text) for draw in quiz.draws if draw.text is not None]
+
+
+def _normal(quiz: CollectedQuiz, said: str) -> str:
+    return str(normalize(said, quiz.answer_type, quiz.choices))
+
+
+def judged(
+    runs: Sequence[Run[RunLine]], lm: dspy.BaseLM, path: Path, *, in_flight: int, progress: Progress
+) -> tuple[list[Run[QuestionRow]], int]:
+    """Runs in brief, open Chinese answers scored by a language model (first version, Figure 13); how many it failed on.
+
+    Where it failed, or said neither 1 nor 0, exact match stays.
+    """
+    about = {"task": "accuracy of answers", "model": lm_spec(lm)}
+    asked = {
+        (line.answer, gold): None
+        for run in runs
+        if _by_accuracy(run)
+        for line in run.lines
+        for gold in line.answers
+        if line.answer is not None and line.answer_type == "short" and not line.right
+    }
+    found: dict[tuple[str | None, str], bool] = {}
+
+    def ask(pair: tuple[str | None, str]) -> tuple[tuple[str | None, str], bool | None]:
+        if (kept := journal.get(digest(list(pair)))) is not None:
+            return pair, bool(kept["contains"])
+        message = lm15.Message.user(accuracy_prompt(str(pair[0]), pair[1]))
+        config = lm15.Config(max_tokens=_LONGEST, temperature=0.0)
+        try:
+            said = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()[:1]
+        except DSPyError:
+            return pair, None
+        if said not in ("0", "1"):
+            return pair, None
+        journal.put(digest(list(pair)), {"contains": said == "1"})
+        return pair, said == "1"
+
+    with Journal.open(path, about) as journal:
+        for done, (pair, said) in enumerate(in_parallel(ask, list(asked), in_flight), start=1):
+            if said is not None:
+                found[pair] = said
+            progress("judging answers", done, len(asked))
+    briefly = []
+    for run in runs:
+        rows = list(map(brief_of, run.lines))
+        pairs = ([found.get((line.answer, gold), False) for gold in line.answers] for line in run.lines)
+        if _by_accuracy(run):
+            rows = [replace(row, right=row.right or any(some)) for row, some in zip(rows, pairs, strict=True)]
+        briefly.append(Run(run.header, rows))
+    return briefly, len(asked) - len(found)
+
+
+def _by_accuracy(run: Run[RunLine]) -> bool:
+    known = BENCHMARKS.get(run.header.dataset)
+    return known is not None and known.language == "zh"

@@ -1,0 +1,254 @@
+"""Written answers: prose, a list or a table from passages, each statement checked against the passages it cites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.calls.ask import ANSWER, ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import Session, gather, note, run_blocking
+from keqa.programs.calls.texts import text_of
+from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
+from keqa.programs.declared import Style
+from keqa.programs.predictor import trained_on_prompts
+from keqa.programs.records import PassageVerdict, Statement, Written
+from keqa.programs.stages.documents import support_of, words_lacking
+from keqa.programs.stages.stage import Stage
+from keqa.retrievers.base import Passage
+from keqa.signatures import CompareInTable, JudgeSupport, ListItems, WriteAnswer
+
+UNSUPPORTED = "(unsupported)"
+"""What stands behind a sentence that its passages do not carry, where such are marked."""
+
+_NOTHING = "-"
+# What a question begins with that plainly asks for a text, a list or a table.
+_BEGINNINGS: Mapping[Style, str] = {
+    "report": r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me about\b|describe\b"
+    r"|fasse?\b.*\bzusammen\b|beschreiben?\b|résume[zr]?\b|décri(s|vez)\b|resum[ae]n?\b|describ[ae]n?\b|总结|概述",
+    "list": r"(list|name|enumerate) (all|each|every|everyone|everybody|everything)\b|list \w+s\b|enumerate\b"
+    r"|(nennen?|liste|zählen?)\b.* (alle|sämtliche)\b|(liste[zr]?|énumère[zr]?) (tous|toutes|les)\b"
+    r"|(enumer[ae]n?|list[ae]n?) (todos|todas|los|las)\b|列出|列举",
+    "table": r"compare\b|contrast\b|vergleichen?\b|compare[zr]\b|compar[ae]n?\b|比较|对比",
+}
+_BEFORE = r"\W*((please|bitte)\s+|请)?"
+
+
+def told_style(question: str) -> Style:
+    """How a question asks to be answered, where that is plain from how it begins; in short otherwise."""
+    plain = (
+        style for style, begins in _BEGINNINGS.items() if re.match(f"{_BEFORE}({begins})", question, re.IGNORECASE)
+    )
+    return next(plain, "short")
+
+
+class Writing(Stage):
+    """Writes from passages that were found, and leaves out, or marks, what these do not carry."""
+
+    roles: ClassVar[Mapping[str, str]] = {"support": "utility"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
+        "write": WriteAnswer,
+        "items": ListItems,
+        "compare": CompareInTable,
+        "support": JudgeSupport,
+    }
+
+    async def run(
+        self,
+        question: str,
+        style: Style,
+        passages: Sequence[PassageVerdict],
+        findings: Sequence[str] = (),
+        *,
+        mark: bool = False,
+    ) -> Written:
+        """A text, a list or a table from passages, which are numbered in their order."""
+        if style == "list":
+
+            async def found(k: int) -> Sequence[PassageVerdict]:
+                return passages[:k]
+
+            return await self.gathered(question, found, max(1, len(passages)), len(passages) + 1, mark=mark)
+        shown = {number: self.shown(passage) for number, passage in enumerate(passages, 1)}
+        written = Written(style=style, passages=list(passages), looked_at=len(passages))
+        if style == "table":
+            statements, table = await self._compared(question, shown, mark)
+            told = {"statements": statements, "table": table, "text": _in_markdown(table)}
+            return written.model_copy(update=told)
+        asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
+        reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
+        text = text_of(reply.text)
+        sentences = [] if is_abstention(text) else cited_sentences(text)
+        statements = await gather([self._checked(question, one, one, shown, mark) for one in sentences])
+        text = " ".join(_told(one) for one in statements if one.given)
+        return written.model_copy(update={"statements": statements, "text": text})
+
+    async def gathered(
+        self,
+        question: str,
+        found: Callable[[int], Awaitable[Sequence[PassageVerdict]]],
+        step: int,
+        most: int,
+        *,
+        mark: bool = False,
+    ) -> Written:
+        """A list: as many passages are `found` and gone through as bring something new, `most` at the most.
+
+        The first step may bring nothing: the passages that rank first may be about what all members have in common.
+        """
+        items: list[Statement] = []
+        passages: list[PassageVerdict] = []
+        more = False
+        while not more:
+            wanted = min(len(passages) + step, most)
+            further = (await found(wanted))[len(passages) :]
+            if not further:
+                break
+            shown = {number: self.shown(one) for number, one in enumerate(further, len(passages) + 1)}
+            try:
+                reply = await ask(self.items, "write", fitting=shown, question=question)
+            except CallError as error:
+                if not passages:
+                    raise
+                note("write", error.cause, error.message, "ended the list")
+                more = True
+                break
+            whole, before = len(further) == wanted - len(passages), len(passages)
+            # Those that did not fit are read with the next ones.
+            passages += further[: len(shown)]
+            said = [one for one in map(_on_a_line, reply["items"] or []) if not is_abstention(without_citations(one))]
+            new = await gather([self._checked(question, one, one, shown, mark) for one in said])
+            if (not _merged(items, new) and before) or (not whole and len(passages) == before + len(further)):
+                break
+            more = len(passages) >= most
+        return _renumbered(items, passages, more)
+
+    def judge(self, question: str) -> Callable[[Sequence[str], str], bool]:
+        """Says whether passages carry a sentence, by their words or else by the judge; for measuring, not answering."""
+
+        def entails(passages: Sequence[str], sentence: str) -> bool:
+            session = Session(self.bound, blocking=True)
+            found, _ = run_blocking(lambda: session.run(support_of(self.support, question, sentence, passages)))
+            return found is True
+
+        return entails
+
+    async def _compared(
+        self, question: str, shown: dict[int, str], mark: bool
+    ) -> tuple[list[Statement], list[list[str]]]:
+        reply = await ask(self.compare, "write", fitting=shown, question=question)
+        subjects = [_on_a_line(one).replace("|", "/") for one in reply.subjects or []]
+        statements: list[Statement] = []
+        table = [["", *subjects]]
+        for row in map(_on_a_line, reply.rows or []):
+            aspect, *cells = (cell.strip() for cell in row.strip("| ").split("|"))
+            if len(cells) != len(subjects) or len(subjects) < 2 or not _says_something(aspect):
+                note("write", "NoRow", f"{row!a:.80} is no row of {len(subjects)} subjects", "left it out")
+                continue
+            told = [_NOTHING] * len(cells)
+            for place, (subject, cell) in enumerate(zip(subjects, cells, strict=True)):
+                if _says_something(cell):
+                    # A value belongs to whom the passages speak of.
+                    statements.append(await self._checked(question, cell, f"{subject}: {cell}", shown, mark))
+                    told[place] = _told(statements[-1]) if statements[-1].given else _NOTHING
+            if any(cell != _NOTHING for cell in told):
+                table.append([aspect, *told])
+        return statements, table if len(table) > 1 else []
+
+    def shown(self, verdict: PassageVerdict) -> str:
+        """A passage as the language model reads it."""
+        passage = Passage(verdict.passage_id, verdict.title, verdict.text, verdict.place)
+        return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
+
+    async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:
+        """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
+
+        One without citations, as small language models write many, is given that of the first passage that has all its
+        words. A number that the passages lack is nobody's to judge.
+        """
+        claimed = without_citations(claim)
+        citations = [number for number in cited_in(text) if number in shown]
+        if not citations:
+            citations = [number for number, passage in shown.items() if not words_lacking(claimed, [passage])][:1]
+            text = cited_with(text, citations)
+        cited = [shown[number] for number in citations]
+        numbers = [word for word in words_lacking(claimed, cited) if word.isdigit()]
+        supported: bool | None = False
+        if not citations:
+            why = "it cites no passage that there is"
+        elif numbers:
+            why = f"the passages lack “{' '.join(numbers)}”"
+        else:
+            supported, why = await support_of(self.support, question, claimed, cited)
+        kept = with_citations(text, {number: number for number in citations})
+        given = mark or supported is not False
+        return Statement(text=kept, citations=citations, supported=supported, why=why, given=given)
+
+
+def _has_text(prediction: dspy.Prediction) -> None:
+    if not _says_something(text_of(prediction.text)):
+        raise CallError("EmptyAnswerError", "the text was empty", unusable=True)
+
+
+def _says_something(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
+def _on_a_line(value: object) -> str:
+    return " ".join(text_of(value).split())
+
+
+def _told(statement: Statement) -> str:
+    return statement.text if statement.supported is not False else f"{statement.text} {UNSUPPORTED}"
+
+
+def _merged(items: list[Statement], new: Sequence[Statement]) -> bool:
+    """Whether items bring one that is not among others yet; of one that is, the citations are added."""
+    before = len(items)
+    for item in new:
+        bare = item.bare
+        same = next((at for at, one in enumerate(items) if same_answer(one.bare, bare)), None)
+        if same is None:
+            items.append(item)
+        elif item.supported is not False:
+            known = items[same]
+            first, citations = (item, []) if known.supported is False else (known, known.citations)
+            citations = list(dict.fromkeys([*citations, *item.citations]))
+            items[same] = first.model_copy(update={"text": cited_with(first.text, citations), "citations": citations})
+    return any(one.given for one in items[before:])
+
+
+def _renumbered(items: Sequence[Statement], passages: Sequence[PassageVerdict], more: bool) -> Written:
+    """The list, its sources numbered from 1 without those that carry nothing."""
+    used = sorted({number for one in items if one.given for number in one.citations})
+    numbers = {old: new for new, old in enumerate(used, 1)}
+    statements = [
+        one.model_copy(
+            update={
+                "text": with_citations(one.text, numbers),
+                "citations": [numbers[number] for number in one.citations if number in numbers],
+            }
+        )
+        for one in items
+    ]
+    kept = [passages[number - 1].model_copy(update={"kept": True, "why": "tells an item"}) for number in used]
+    text = "\n".join(f"- {_told(one)}" for one in statements if one.given)
+    return Written(
+        style="list",
+        text=text,
+        statements=statements,
+        passages=kept,
+        looked_at=len(passages),
+        more=more and bool(items),
+    )
+
+
+def _in_markdown(table: Sequence[Sequence[str]]) -> str:
+    if not table:
+        return ""
+    head, *rows = (f"| {' | '.join(row)} |" for row in table)
+    return "\n".join([head, "|" + " --- |" * len(table[0]), *rows])

@@ -1,0 +1,100 @@
+"""Written answers measured: their citations, and the gold answers in them; in run files, and as a metric."""
+
+from __future__ import annotations
+
+import json
+
+import dspy
+import pytest
+
+import keqa
+from keqa.data.example import as_example
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.run_file import read_run
+from keqa.metrics.answers import f1
+from keqa.optimize.asking import Trace
+from keqa.optimize.demos import from_records
+from keqa.optimize.dspy_optimizers import tunable
+from keqa.optimize.scoring import as_metric
+from keqa.optimize.written import written_quality
+from keqa.programs.keqa import KEQA
+
+
+@pytest.fixture
+def program(scripted, retriever):
+    """Makes a program that writes the same of whatever it is asked; the judge supports what speaks of trains."""
+
+    def make(style, **written):
+        def reply(name, inputs, config):
+            match name:
+                case "JudgeUtility":
+                    return {"helpful": "True"}
+                case "AnswerWithKnowledge":
+                    return {"answer": "Bremen"}
+                case "JudgeSupport":
+                    return {"support": "fully" if "Trains" in inputs["passage"] else "no"}
+            return written
+
+        lm, _ = scripted(reply)
+        searched = retriever("Trains go to Bremen.", "Ships go to Kiel.")
+        return KEQA(searched, lms=keqa.build_roles(lm), style=style, decompose=False, examine=False)
+
+    return make
+
+
+def scored(program, tmp_path, answers=("Bremen",)):
+    examples = [{"id": "1", "question": "Where do they go?", "answer": list(answers)}]
+    evaluate(program, examples, out=tmp_path / "run.jsonl")
+    scores = read_run(tmp_path / "run.jsonl").lines[0].scores
+    return {name: scores[name] for name in scores if name not in ("em", "f1", "contains")}
+
+
+def test_a_report_is_measured_in_its_run(program, tmp_path):
+    # The first passage alone carries the second sentence, so that its second citation is for nothing.
+    text = "Ships go to Kiel [2]. Gladly do trains go to Bremen [1][2]."
+    found = scored(program("report", text=text), tmp_path)
+    assert found == {"citation recall": 1.0, "citation precision": pytest.approx(2 / 3), "told": 1.0}
+
+
+def test_a_list_is_measured_by_its_members(program, tmp_path):
+    found = scored(program("list", items=json.dumps(["Bremen [1]", "Kiel [2]"])), tmp_path, ["Bremen", "Rome"])
+    assert found == {
+        **{"citation recall": 1.0, "citation precision": 1.0, "told": 1.0},
+        **{"list recall": 0.5, "list precision": 0.5},
+    }
+
+
+def test_what_was_to_be_written_and_was_not_is_worth_nothing(program, tmp_path):
+    found = scored(program("report", text="UNKNOWN"), tmp_path)
+    assert found == {"citation recall": 0.0, "citation precision": 0.0, "told": 0.0}
+    assert scored(program("short"), tmp_path / "short") == {}
+
+
+@pytest.mark.parametrize(
+    ("style", "written", "worth"),
+    [
+        ("report", {"text": "Trains go to Bremen [1]."}, 1.0),
+        ("report", {"text": "Ships go to Kiel [2]."}, 0.5),
+        ("report", {"text": "UNKNOWN"}, 0.0),
+        ("list", {"items": '["Bremen [1]", "Kiel [2]"]'}, (2 / 3 + 1) / 2),
+    ],
+)
+def test_a_metric_to_compile_by(program, style, written, worth):
+    example = dspy.Example(question="Where do they go?", answer="Bremen", answers=["Bremen"])
+    prediction = program(style, **written)("Where do they go?")
+    assert written_quality(example, prediction) == pytest.approx(worth)
+    assert callable(as_metric(written_quality))
+
+
+def test_compiling_shows_texts_whose_citations_are_right(program, tmp_path):
+    student = program("report", text="Trains go to Bremen [1]. They are blue.")
+    examples = [{"id": str(n), "question": f"Where do they go, {n}?", "answer": "Bremen"} for n in range(6)]
+    traces = [Trace(as_example(one), student(one["question"]).record, 1.0) for one in examples[:2]]
+    traces.append(traces[0]._replace(score=0.0, example=as_example(examples[2])))
+    pool = from_records(student, traces, metric=f1, threshold=0.5, closed_book=lambda one: 0.0)["writing.write"]
+    assert [(one.root, one.demo["text"], one.demo["style"]) for one in pool] == [
+        ("0", "Trains go to Bremen [1].", "report"),
+        ("1", "Trains go to Bremen [1].", "report"),
+    ]
+    assert pool[0].demo["passages"] == {1: "Trains go to Bremen.", 2: "Ships go to Kiel."}
+    assert "writing.write" in tunable(student, "mipro")

@@ -1,0 +1,260 @@
+"""Written answers: prose, lists and tables with citations, of which what no passage carries is left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import keqa
+from keqa.programs.citations import cited_in, cited_sentences, with_citations, without_citations
+from keqa.programs.keqa import KEQA
+from keqa.programs.prediction import sources_of
+from keqa.programs.stages.writing import told_style
+from keqa.programs.unanswered import said
+
+POLICY = "Summarise the travel policy."
+TRAINS = "Trains are paid in full. Book them a week ahead."
+HOTELS = "Hotels are paid up to 120 euros a night."
+
+
+def replies(written, helpful=True, answer="UNKNOWN", support="no", quizzes=None):
+    """A language model that writes what it is given; `written` may be a function of the inputs."""
+
+    def reply(name, inputs, config):
+        match name:
+            case "DecomposeQuestion":
+                return {"quizzes": json.dumps(quizzes or [inputs["question"]])}
+            case "AnswerQuiz" | "AnswerQuizIfSure":
+                return {"answer": "UNKNOWN"}
+            case "JudgeUtility":
+                return {"helpful": str(helpful)}
+            case "AnswerWithKnowledge" | "AnswerFromDocuments":
+                return {"answer": answer}
+            case "Summarize":
+                return {"explanation": "So.", "answer": answer}
+            case "JudgeSupport":
+                return {"support": support}
+            case "WriteAnswer" | "ListItems" | "CompareInTable":
+                return written(inputs) if callable(written) else written
+        raise AssertionError(name)
+
+    return reply
+
+
+@pytest.fixture
+def asked(scripted, retriever):
+    """Asks a program over documents of one's own, and gives its prediction and what the language model was asked."""
+
+    def ask(question, *texts, own=True, reply=None, **settings):
+        lm, engine = scripted(reply)
+        searched = retriever(*texts)
+        searched.own_documents = own
+        return KEQA(searched, lms=keqa.build_roles(lm), **settings)(question), engine
+
+    return ask
+
+
+def test_a_report_cites_its_sources_and_leaves_out_what_they_lack(asked):
+    text = "Trains are paid in full [1]. Flights are paid, too. Hotels are paid up to 190 euros [2]. Ask Bob [7]."
+    prediction, engine = asked(POLICY, TRAINS, HOTELS, reply=replies({"text": text}))
+    assert prediction.text == "Trains are paid in full [1]."
+    written = prediction.record.written
+    assert [(one.text, one.citations, one.supported, one.why, one.given) for one in written.statements] == [
+        ("Trains are paid in full [1].", [1], True, "the passages have its words", True),
+        ("Flights are paid, too.", [], False, "it cites no passage that there is", False),
+        ("Hotels are paid up to 190 euros [2].", [2], False, "the passages lack “190”", False),
+        ("Ask Bob.", [], False, "it cites no passage that there is", False),
+    ]
+    assert [(one["text"], one["sentences"]) for one in prediction.sources] == [
+        (TRAINS, ["Trains are paid in full."]),
+        (HOTELS, []),
+    ]
+    # A summary has no short answer, and is none that the documents lack.
+    assert (prediction.answer, prediction.unanswered) == ("Trains are paid in full.", None)
+    assert prediction.record.answer_source == "passages"
+    assert (engine.asked("WriteAnswer")[0]["style"], engine.count["JudgeSupport"]) == ("report", 0)
+
+
+def test_what_is_unsupported_is_marked_where_that_is_wanted(asked):
+    text = "Trains are paid in full [1]. Flights are paid [1]."
+    prediction, _ = asked(POLICY, TRAINS, reply=replies({"text": text}), mark_unsupported=True)
+    assert prediction.text == "Trains are paid in full [1]. Flights are paid [1]. (unsupported)"
+
+
+def test_a_sentence_without_citations_is_given_that_of_a_passage_that_has_its_words(asked):
+    text = "Hotels are paid up to 120 euros. Trains are paid up to 120 euros."
+    prediction, engine = asked(POLICY, TRAINS, HOTELS, reply=replies({"text": text}))
+    assert prediction.text == "Hotels are paid up to 120 euros [2]."
+    assert [one.citations for one in prediction.record.written.statements] == [[2], []]
+    assert engine.count["JudgeSupport"] == 0
+
+
+@pytest.mark.parametrize(("support", "given"), [("partially", True), ("no", False)])
+def test_other_words_are_for_the_judge(asked, support, given):
+    reply = replies({"text": "Train journeys are paid in full and booked ahead gladly [1]."}, support=support)
+    prediction, engine = asked(POLICY, TRAINS, reply=reply)
+    assert [one.given for one in prediction.record.written.statements] == [given]
+    assert engine.count["JudgeSupport"] == 1
+
+
+def test_findings_and_the_passages_of_all_quizzes_are_written_from_and_the_short_answer_stays(asked):
+    quizzes = ["Who is paid?", "What is paid?"]
+    reply = replies({"text": "Trains are paid in full [1]."}, answer="Trains", quizzes=quizzes)
+    prediction, engine = asked("What do they pay?", TRAINS, own=False, reply=reply, style="sentence")
+    (inputs,) = engine.asked("WriteAnswer")
+    assert json.loads(inputs["passages"]) == {"1": f"title 0: {TRAINS}"} or TRAINS in inputs["passages"]
+    assert [*map(str, json.loads(inputs["findings"]))] == ["Who is paid? Trains", "What is paid? Trains"]
+    assert (prediction.answer, prediction.text) == ("Trains", "Trains are paid in full [1].")
+    assert said(prediction.record) == "Trains are paid in full [1]."
+
+
+def test_a_report_tells_more_than_its_quizzes_ask_for(scripted, retriever):
+    about = "Tell me about Ann."
+    reply = replies({"text": "She lives in Kiel [1]. She sings [2]."}, answer="Kiel", quizzes=["Where does Ann live?"])
+    lm, _ = scripted(reply)
+    searched = retriever("She lives in Kiel.", "She sings.", found={"Where does Ann live?": [0], about: [0, 1]})
+    program = KEQA(searched, lms=keqa.build_roles(lm), style="report", examine=False)
+    prediction = program(about)
+    assert prediction.text == "She lives in Kiel [1]. She sings [2]."
+    assert [one["text"] for one in prediction.sources] == ["She lives in Kiel.", "She sings."]
+    assert searched.queries == ["Where does Ann live?", about]
+    program.style = "sentence"
+    assert program(about).text == "She lives in Kiel [1]."
+    assert searched.queries[2:] == ["Where does Ann live?"]
+
+
+@pytest.mark.parametrize(("own", "answer"), [(True, "Not in your documents: "), (False, "UNKNOWN")])
+def test_where_nothing_is_told_nothing_is_written(asked, own, answer):
+    prediction, _ = asked(POLICY, TRAINS, own=own, reply=replies({"text": "UNKNOWN"}), style="report")
+    assert prediction.answer.startswith(answer)
+    assert (prediction.text, prediction.record.written.text) == (prediction.answer, "")
+    assert (prediction.unanswered is not None) == own
+
+
+def test_a_writer_that_fails_leaves_the_short_answer(asked):
+    reply = replies({"text": ""}, answer="Trains")
+    prediction, _ = asked(POLICY, TRAINS, reply=reply, style="report")
+    assert (prediction.answer, prediction.record.written) == ("Trains", None)
+    assert prediction.record.degradations[-1].action == "answered in short"
+
+
+def listing(inputs):
+    """Everybody whom the passages tell to work in Bremen."""
+    told = {number: text for number, text in json.loads(inputs["passages"]).items() if "in Bremen" in text}
+    return {
+        "items": json.dumps([f"{text.split(': ')[-1].split(' works')[0]} [{number}]" for number, text in told.items()])
+    }
+
+
+WORKERS = [
+    "Ann works in Bremen.",
+    "Ben works in Kiel.",
+    "Cleo works in Bremen.",
+    "ann works in Bremen, too.",
+    "Eva works in Bremen.",
+]
+EVERYONE = "List everyone who works in Bremen."
+
+
+def test_a_list_goes_on_until_passages_bring_nothing_new(asked):
+    texts = [*WORKERS, "Fritz works in Kiel.", "Gus works in Kiel.", "Hans works in Kiel.", "Ina works in Bremen."]
+    prediction, engine = asked(EVERYONE, *texts, reply=replies(listing), top_k=2)
+    written = prediction.record.written
+    assert (prediction.answer, written.looked_at, written.more) == ("Ann; Cleo; Eva", 8, False)
+    # It takes no memory, and is not taken apart.
+    assert engine.count == {"ListItems": 4}
+
+
+def test_items_of_one_name_are_one_with_all_their_citations(asked):
+    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing))
+    assert prediction.text == "- Ann [1][3]\n- Cleo [2]\n- Eva [4]"
+    assert [one["text"] for one in prediction.sources] == [WORKERS[0], WORKERS[2], WORKERS[3], WORKERS[4]]
+    assert (prediction.record.written.looked_at, prediction.record.written.more) == (5, False)
+
+
+def test_a_list_that_ends_at_the_bound_says_that_there_may_be_more(asked):
+    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing), top_k=2, max_passages=3)
+    assert (prediction.record.written.looked_at, prediction.record.written.more) == (3, True)
+
+
+def test_an_empty_list_is_not_in_the_documents(asked):
+    prediction, _ = asked(EVERYONE, "Ben works in Kiel.", reply=replies({"items": "[]"}))
+    assert prediction.unanswered.missing[0].read == ["p0"]
+    assert prediction.answer.startswith("Not in your documents: ")
+
+
+def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
+    reply = replies(
+        {
+            "subjects": json.dumps(["Nile", "Thames"]),
+            "rows": json.dumps(
+                [
+                    "length | 6,650 km [1] | 346 km [2]",
+                    "| end | the sea [1] | - |",
+                    "depth | 9 m [1] | 346 km [1]",
+                    "broken | 1",
+                ]
+            ),
+        }
+    )
+    prediction, _ = asked(
+        "Compare the Nile and the Thames.", "The Nile is 6,650 km long.", "The Thames is 346 km long.", reply=reply
+    )
+    assert prediction.text == "|  | Nile | Thames |\n| --- | --- | --- |\n| length | 6,650 km [1] | 346 km [2] |"
+    assert prediction.record.written.table == [["", "Nile", "Thames"], ["length", "6,650 km [1]", "346 km [2]"]]
+    assert [note.cause for note in prediction.record.degradations] == ["NoRow"]
+    assert len(sources_of(prediction.record)) == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "style"),
+    [
+        (POLICY, "report"),
+        ("Fasse die Reiserichtlinie zusammen.", "report"),
+        ("Please tell me about Isaac Newton", "report"),
+        ("List all employees in Bremen", "list"),
+        ("Nenne alle Mitarbeiter in Bremen", "list"),
+        ("Liste bitte sämtliche Flüsse auf", "list"),
+        ("Compare the two offers", "table"),
+        ("请比较这两个报价", "table"),
+        ("What is the list price of a train?", "short"),
+        ("Compared to 2020, how many people work in Bremen?", "short"),
+        ("Name the boss of Meridian Rail.", "short"),
+        ("Who summarised the travel policy?", "short"),
+        ("Wer leitet Projekt Hafen?", "short"),
+    ],
+)
+def test_how_a_question_asks_to_be_answered(question, style):
+    assert told_style(question) == style
+
+
+def test_plain_questions_are_answered_as_ever(asked):
+    reply = replies({"text": "Never."}, answer="Trains")
+    prediction, engine = asked("What is paid in full?", TRAINS, reply=reply)
+    assert (prediction.text, prediction.record.written, engine.count["WriteAnswer"]) == ("Trains", None, 0)
+    # Benchmarks and the testbed are answered in short whatever they ask.
+    prediction, engine = asked(POLICY, TRAINS, own=False, reply=reply)
+    assert (prediction.text, engine.count["WriteAnswer"]) == ("Trains", 0)
+    assert KEQA(None).writing is None
+
+
+def test_a_program_is_saved_with_its_style(tmp_path):
+    program = KEQA(None, style="report", max_passages=20)
+    program.writing.write.demos = [
+        {"passages": {"1": "It is."}, "findings": [], "question": "Is it?", "style": "report", "text": "It is [1]."}
+    ]
+    keqa.save(program, tmp_path / "saved")
+    loaded = keqa.load(tmp_path / "saved", None)
+    assert (loaded.style, loaded.max_passages, loaded.writing.write.demos[0]["text"]) == ("report", 20, "It is [1].")
+    loaded.style = "short"
+    assert loaded.writing is None
+
+
+def test_citations_are_found_and_renumbered():
+    text = "Ann was born. [1][2] She died in 1984 [3, 5], [1984] in Kiel【2】。"
+    assert cited_in(text) == [1, 2, 3, 5]
+    assert cited_sentences(text)[0] == "Ann was born [1][2]."
+    assert without_citations("Paris [2-4].") == "Paris."
+    assert cited_in("Paris [2-4].") == [2, 3, 4]
+    assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."
