@@ -31,7 +31,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.cases import Case, Checked
 
-PRESETS = "The presets paper, ks-llm and kbm"
+PRESETS = "The presets paper, ks-llm, kbm and real"
 """The panel of the help for the options of all presets."""
 
 
@@ -49,11 +49,11 @@ class PresetOptions:
     )
     data: list[str] | None = option(
         "A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of the paper's "
-        "from the hub by default.",
+        "from the hub by default. Of the preset real: the folder with all data sets.",
         place=":",
         shown=False,
     )
-    sample: int | None = option("Questions of each set.", min=2, shown="500")
+    sample: int | None = option("Questions of each set.", min=2, shown="500, of real 100")
     in_flight: int = IN_FLIGHT
     retry_failed: bool = RETRY_FAILED
     allow_overlap: bool = ALLOW_OVERLAP
@@ -147,10 +147,20 @@ class KBMOptions:
     judge_api_base: str | None = server_of("--judge-lm")
 
 
+@dataclass(frozen=True)
+class RealOptions:
+    """The options of the preset real, beside those of all presets."""
+
+    panel = "The preset real"
+
+    only: list[str] | None = option("Ask only this data set, or this row; once for each.", shown=False)
+
+
 _PRESETS = {
     "paper": "the KEQA paper's own experiments, with --lm and --index",
     "ks-llm": "the KS-LLM paper's own experiments, on the testbed or with --lm",
     "kbm": "the KBM paper's own experiments, on the testbed or with --lm and --index",
+    "real": "real language models on real questions, from what ships or with --lm and --data",
 }
 """What ``--list`` says of the experiments of papers; a module of `keqa.cli`, called alike, runs them."""
 
@@ -159,7 +169,7 @@ def reproduce(
     *,
     names: list[str] | None = argument(
         "[NAME]...",
-        "What to reproduce: names of --list, YAML files of your own, paper, ks-llm or kbm; everything by default.",
+        "What to reproduce: names of --list, YAML files of your own, paper, ks-llm, kbm or real; all cases by default.",
         default=None,
     ),
     listed: bool = option("List what can be reproduced.", "--list", default=False),
@@ -171,6 +181,7 @@ def reproduce(
     paper: PaperOptions,
     ks_llm: KSOptions,
     kbm: KBMOptions,
+    real: RealOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -180,7 +191,8 @@ def reproduce(
     keqa reproduce paper runs the experiments of the KEQA paper with a language model and corpus of yours, from building
     the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
     --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed;
-    keqa reproduce kbm for the KBM paper, likewise.
+    keqa reproduce kbm for the KBM paper, likewise. keqa reproduce real prints what real language models gave on real
+    questions, from what ships and without them, and collects further with --lm and --data.
     """
     chosen = names or []
     preset = next((name for name in _PRESETS if name in chosen), None)
@@ -188,7 +200,7 @@ def reproduce(
         raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
     # The options of all presets stand in the group of the first one.
     shared = {flag_of(one.name) for one in fields(PresetOptions)}
-    groups: dict[str, Any] = {"paper": None, "ks-llm": ks_llm, "kbm": kbm}
+    groups: dict[str, Any] = {"paper": None, "ks-llm": ks_llm, "kbm": kbm, "real": real}
     learning = {flag_of(one.name) for one in fields(LearningOptions)} if preset == "kbm" else shared
     own = {name: list(given(group)) for name, group in groups.items() if group is not None}
     own["paper"] = [flag for flag in given(paper) if flag not in learning]

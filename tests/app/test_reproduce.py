@@ -82,7 +82,7 @@ def test_a_command_that_ends_badly_has_no_figures(keqa_command, case):
 def test_the_list_names_what_can_be_reproduced(keqa_command):
     lines = keqa_command("reproduce", "--list").out.splitlines()
     assert any(line.startswith("demo: ") for line in lines)
-    assert [line.split(":")[0] for line in lines[-3:]] == ["paper", "ks-llm", "kbm"]
+    assert [line.split(":")[0] for line in lines[-4:]] == ["paper", "ks-llm", "kbm", "real"]
 
 
 @pytest.fixture

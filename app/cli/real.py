@@ -1,0 +1,127 @@
+"""``keqa reproduce real``: real language models on real questions, printed from what ships or collected further."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from keqa.cli.console import Bars, status
+from keqa.cli.declare import invocation
+from keqa.cli.index import reading_bar
+from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.reproduce import PaperOptions, RealOptions
+from keqa.cli.running import rows_of, show_grids, warn_of_failures
+from keqa.errors import InputError
+from keqa.evaluation.reproduction import real
+from keqa.evaluation.reproduction.training import compile_baseline
+from keqa.lms import check_reachable
+from keqa.programs.build import Parts
+from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.registry import takes
+from keqa.retrievers import CachingRetriever, build_index, read_corpus
+from keqa.storage.files import check_writable
+
+
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: RealOptions, *, as_json: bool) -> None:
+    """Collect what is missing where a language model and data are given, and print all tables."""
+    if models.lm is None and options.data is None:
+        _refuse_unknown(own)
+    elif models.lm is None or options.data is None or len(options.data) != 1:
+        raise InputError(
+            "keqa reproduce real prints what ships; to collect further give --lm and --data, one folder with the data "
+            "sets in the layout that docs/real.md lists"
+        )
+    else:
+        _collect(out, Path(options.data[0]).expanduser(), models, options, own)
+    runs = real.with_most([*real.shipped_runs(), *real.collected_runs(out)])
+    if not runs:
+        raise InputError(f"nothing ships with this version, and nothing was collected in {out}: give --lm and --data")
+    show_grids(real.real_tables(runs), as_json=as_json)
+
+
+def _chosen(own: RealOptions) -> tuple[list[str], list[str]]:
+    """The sets and the rows that are asked: those named, or all where none of the kind is named."""
+    named = dict.fromkeys(own.only or ())
+    sets, rows = ([one for one in every if one in named] or list(every) for every in (real.SETS, real.DESIGN["rows"]))
+    return sets, rows
+
+
+def _refuse_unknown(own: RealOptions) -> None:
+    known = [*real.SETS, *real.DESIGN["rows"]]
+    if unknown := [one for one in own.only or () if one not in known]:
+        raise InputError(f"--only {unknown[0]}: there are {', '.join(known)}")
+
+
+def _collect(out: Path, data: Path, models: LanguageModels, options: PaperOptions, own: RealOptions) -> None:
+    """Ask the rows of all sets, one method after the other, from the cheapest to the dearest."""
+    _refuse_unknown(own)
+    check_models(models)
+    check_writable(out, "--out")
+    sets, rows = _chosen(own)
+    sample = options.sample or real.DESIGN["sample"]
+    questions = {name: real.SETS[name].questions(data, sample) for name in sets}
+    folder = real.folder_of(out, models.name)
+    # One engine for all rows: a model in this process is loaded once.
+    for row in rows:
+        spec = real.spec_of(row)
+        settings = {name: value for name, value in real.DESIGN["settings"].items() if name in _takes(row)}
+        for name in sets:
+            index = _index(out, data, name)
+            program = None
+            if row.endswith(real.COMPILED):
+                program = [_learned(row, name, index, data, models, options, folder, settings)]
+            made_from = MethodOptions(index=str(index), program=program)
+            status().print(f"{name}, {row}", soft_wrap=True)
+            run = options.run(folder / name)
+            warn_of_failures(rows_of([spec], questions[name], models, made_from, run, settings=settings), f"{name}, ")
+
+
+def _takes(row: str) -> set[str]:
+    """The settings that a row is given; IRCoT's number of passages is that of each of its steps, and stays its own."""
+    return set() if row == "ircot" else takes(real.spec_of(row).method)
+
+
+def _index(out: Path, data: Path, name: str) -> Path:
+    """The index of a set's corpus, made where it is not there."""
+    place = out / "index" / name
+    if not place.exists():
+        with reading_bar("indexing") as (progress, reading, notice):
+            corpus = read_corpus([data / real.SETS[name].corpus], notice=notice, summary=False, progress=reading)
+            build_index(corpus, place, name=name, progress=progress)
+    return place
+
+
+def _learned(
+    row: str,
+    name: str,
+    index: Path,
+    data: Path,
+    models: LanguageModels,
+    options: PaperOptions,
+    folder: Path,
+    settings: dict[str, Any],
+) -> Path:
+    """The program of a row that learned from a set's training questions, compiled where it is not there."""
+    place = folder / name / "programs" / row
+    if place.exists():
+        return place
+    roles = models.roles()
+    with (
+        Bars() as bars,
+        CallCache(folder / name / "calls.sqlite") as cache,
+        cache.installed(),
+        CachingRetriever(
+            open_retriever(str(index), models.lm, benchmark=True), folder / name / "retrievals.sqlite"
+        ) as searched,
+    ):
+        compile_baseline(
+            real.spec_of(row),
+            Parts(searched, roles, settings),
+            real.SETS[name].training(data),
+            place,
+            in_flight=options.in_flight,
+            progress=lambda step, done, total: bars.report(f"{name}, {row}: {step}", done, total),
+            before_first=lambda: check_reachable(roles.every),
+            command=invocation(),
+        )
+    return place

@@ -1,0 +1,159 @@
+"""Tokens a second of language models in this process: the decoder against transformers' generate, in one run.
+
+    python benchmarks/local_speed.py FOLDER... [--prompts 16] [--tokens 32] [--int8]
+
+KEQA, as it comes, is asked one question of the testbed; what its calls read is counted against what stands in their
+prompts. Prompts of these calls, DSPy's with the fixed demonstrations, are then read and continued greedily in one
+batch: by the decoder with the beginnings that they share and without, and by generate.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from common import parser, show
+from dspy import lm15
+
+from keqa.lms import build_roles
+from keqa.lms.local.engine import TransformersEngine
+from keqa.lms.local.sampling import DrawSettings, Job
+from keqa.programs import KEQA
+from keqa.testbed.index import open_encyclopedia
+from keqa.testbed.testbed import Testbed
+
+Prompts = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
+Way = Callable[[], tuple[float, float]]
+"""Reads and writes, and returns the seconds of each."""
+
+
+def asked(engine: TransformersEngine, folder: str) -> tuple[Prompts, dict[str, Any]]:
+    """The prompts of one question's calls, each once, and what became of its tokens."""
+    prompts: dict[tuple[int, ...], tuple[int, ...]] = {}
+    submit = engine.submit
+
+    def listening(request: lm15.Request) -> Any:
+        tokens, shared = engine.texts.encode(request)
+        prompts[tokens] = shared
+        return submit(request)
+
+    engine.submit = listening  # type: ignore[method-assign]
+    before, begun = engine.decoder.read_tokens, time.perf_counter()
+    program = KEQA(open_encyclopedia(), lms=build_roles(f"transformers/{folder}", cache=False), top_k=5)
+    cost = program(Testbed().test[0].question).record.cost
+    engine.submit = submit  # type: ignore[method-assign]
+    read = engine.decoder.read_tokens - before
+    in_prompts = cost.total.prompt_tokens
+    about = {"calls": cost.samples, "tokens in prompts": in_prompts, "read": read, "share": read / in_prompts}
+    return list(prompts.items()), about | {"written": cost.total.completion_tokens, "s": time.perf_counter() - begun}
+
+
+def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, sharing: bool) -> Way:
+    """By the decoder, with beginnings that it has read before, or without."""
+    decoder = engine.decoder
+
+    def jobs() -> list[Job]:
+        settings = DrawSettings(max_tokens=most)
+        never: Callable[[list[int]], bool] = lambda drawn: False  # noqa: E731
+        return [Job(tokens, shared if sharing else (), settings, never, lambda _: None) for tokens, shared in prompts]
+
+    def run() -> tuple[float, float]:
+        begun = time.perf_counter()
+        decoder.admit(jobs())
+        read = time.perf_counter()
+        while decoder.busy:
+            decoder.step()
+        return read - begun, time.perf_counter() - read
+
+    return run
+
+
+class Clock:
+    """Streams nothing, and notes when the prompts and each further token came."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def put(self, _: Any) -> None:
+        self.times.append(time.perf_counter())
+
+    def end(self) -> None:
+        pass
+
+
+def by_generate(engine: TransformersEngine, prompts: Prompts, most: int) -> Way:
+    """The same by generate, padded on the left."""
+    longest = max(len(tokens) for tokens, _ in prompts)
+    ids = torch.tensor([[0] * (longest - len(tokens)) + list(tokens) for tokens, _ in prompts])
+    mask = torch.tensor([[0] * (longest - len(tokens)) + [1] * len(tokens) for tokens, _ in prompts])
+
+    def run() -> tuple[float, float]:
+        clock = Clock()
+        options = {"do_sample": False, "min_new_tokens": most, "max_new_tokens": most, "pad_token_id": 0}
+        engine.decoder.model.generate(ids, attention_mask=mask, streamer=clock, **options)
+        begun, first, *_, last = clock.times
+        return first - begun, last - first
+
+    return run
+
+
+def speed(engine: TransformersEngine, prompts: Prompts, most: int, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each way: tokens of prompts a second, whether or not they had to be read, and tokens written."""
+    ways = {
+        "decoder, shared prefixes": by_decoder(engine, prompts, most, sharing=True),
+        "decoder, each prompt whole": by_decoder(engine, prompts, most, sharing=False),
+        "transformers' generate": by_generate(engine, prompts, most),
+    }
+    total, rows = sum(len(tokens) for tokens, _ in prompts), []
+    for name, run in ways.items():
+        decoder = engine.decoder
+        # Nothing is known but which beginnings come again.
+        decoder._readings.clear()
+        read, drawn = decoder.read_tokens, decoder.drawn_tokens
+        with torch.inference_mode():
+            reading, drawing = run()
+        read = decoder.read_tokens - read or total
+        # The first tokens are drawn while prompts are read.
+        written = ((decoder.drawn_tokens - drawn or len(prompts) * most) - len(prompts)) / drawing
+        rows.append(about | {"by": name, "read": read, "prompt tokens/s": total / reading, "written/s": written})
+    return rows
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("folders", nargs="+")
+    arguments.add_argument("--prompts", type=int, default=16)
+    arguments.add_argument("--tokens", type=int, default=32, help="written to each prompt")
+    arguments.add_argument("--int8", action="store_true", help="also with weights and activations of 8 bits")
+    given = arguments.parse_args()
+    # Of torch, on its quantization.
+    warnings.simplefilter("ignore")
+    questions, rows = [], []
+    for folder in given.folders:
+        engine = TransformersEngine.shared(folder)
+        name, model = folder.rstrip("/").rpartition("/")[2], engine.decoder.model
+        prompts, tokens = asked(engine, folder)
+        questions.append({"model": name, **tokens})
+        chosen = prompts[: given.prompts]
+        precision = str(model.dtype).removeprefix("torch.")
+        rows += speed(engine, chosen, given.tokens, {"model": name, "precision": precision})
+        if given.int8:
+            # In place, so that the decoder keeps its hook; its buffers are of the old precision.
+            engine.decoder.fail(RuntimeError("in another precision"))
+            engine.decoder._dtype = torch.float32
+            torch.ao.quantization.quantize_dynamic(model.float(), {torch.nn.Linear}, dtype=torch.qint8, inplace=True)
+            rows += speed(engine, chosen, given.tokens, {"model": name, "precision": "int8"})
+        engine.close()
+    show(questions, "One question to KEQA as it comes", digits=2)
+    show(
+        rows,
+        f"{given.prompts} prompts, {given.tokens} tokens written to each; read: what went through the model",
+        digits=1,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""``keqa reproduce real``: collecting from a served model, resuming, and printing without it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from keqa.evaluation.reproduction import real
+
+pytestmark = pytest.mark.server
+QUESTIONS = [
+    {"question": f"To whom is the mayor of Carmouth married{'?' * n}", "answer": ["Flora Isvik"]} for n in (1, 2)
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder of data sets with one of them."""
+    folder = tmp_path / "data" / "nq"
+    folder.mkdir(parents=True)
+    (folder / "NQ-open.dev.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+    (folder / "psgs_w100.tsv").write_text("id\ttext\ttitle\n1\tShe married Flora Isvik.\tHeidi Fenman\n")
+    return folder.parent
+
+
+@pytest.fixture
+def run(keqa_command, tmp_path, monkeypatch):
+    monkeypatch.setattr(real, "shipped_runs", list)
+
+    def run(*given):
+        return keqa_command("reproduce", "real", "--out", tmp_path / "out", *given)
+
+    return run
+
+
+def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_twice(run, data, server, tmp_path):
+    asked = ("--lm", "openai/scripted", "--api-base", server.api_base, "--data", data, "--only", "nq")
+    rows = ("--only", "closed-book", "--only", "rag", "--only", "keqa")
+    found = run(*asked, *rows, "--json").json()
+    assert [(row["method"], row["questions"]) for row in found["real-1"]] == [
+        *(("Closed book", 2), ("Always retrieve", 2), ("KEQA", 2))
+    ]
+    assert [row["F1 mean"] for row in found["real-1"]][1:] == [1, 1]
+    calls = server.count
+    assert run(*asked, *rows, "--json").json() == found
+    assert run("--json").json() == found
+    assert server.count == calls
+    assert "Real questions, openai/scripted" in run().fine()
+    real.ship(tmp_path / "out" / "openai-scripted", tmp_path / "shipped.zip")
+    assert b"Carmouth married" not in (tmp_path / "shipped.zip").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ((), "nothing ships with this version, and nothing was collected in"),
+        (("--lm", "openai/scripted"), "to collect further give --lm and --data, one folder"),
+        (("--data", "nowhere"), "to collect further give --lm and --data, one folder"),
+        (("--only", "nothing"), "--only nothing: there are nq, triviaqa"),
+        (("--lm", "openai/scripted", "--data", "nowhere"), "is not there: --data is a folder"),
+        (("--documents", "x"), "--documents is for keqa reproduce ks-llm, not for real"),
+        (("--dry-run",), "--dry-run is for keqa reproduce paper, not for real"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_asked(run, given, why):
+    run(*given).refused(why)

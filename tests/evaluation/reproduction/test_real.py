@@ -1,0 +1,160 @@
+"""Real language models on real questions: which questions are asked, what ships of the replies, and the tables."""
+
+import json
+import zipfile
+
+import pytest
+from fixtures.run_files import make_line, make_quiz, make_run, shown
+
+from keqa.errors import InputError
+from keqa.evaluation.records import header_line, run_line
+from keqa.evaluation.reproduction import real
+from keqa.programs.records import Degradation, PassageVerdict
+
+PASSAGE = PassageVerdict(passage_id="p", title="T", text="read text", score=1, verdict="helpful", kept=True, why="w")
+LM = "transformers/small@0123"
+
+
+def write(folder, label, lines, dataset="nq"):
+    run = make_run(label.removesuffix("-compiled"), lines, label=label, dataset=dataset, model=LM, command="secret")
+    place = folder / dataset
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{label}.jsonl").write_bytes(header_line(run.header) + b"".join(map(run_line, run.lines)))
+
+
+def told(line, **story):
+    return line.model_copy(update={"record": line.record.model_copy(update=story)})
+
+
+def tables(folder):
+    scores, failures = real.real_tables(real.collected_runs(folder))
+    return scores, failures
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Files of two sets: a file for each part, and one file for both."""
+    nq, trivia = tmp_path / "nq", tmp_path / "triviaqa"
+    for folder, files, names in (
+        (nq, ("NQ-open.dev.jsonl", "NQ-open.efficientqa.dev.1.1.jsonl"), ("question", "answer")),
+        (trivia, ("test.jsonl",), ("question", "golden_answers")),
+    ):
+        folder.mkdir()
+        for file in files:
+            rows = [dict(zip(names, (f"{file} {n}?", [f"a{n}"]), strict=True)) for n in range(250)]
+            (folder / file).write_text("".join(json.dumps(row | {"id": f"{n}"}) + "\n" for n, row in enumerate(rows)))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["nq", "triviaqa"])
+def test_a_larger_sample_begins_with_the_smaller_and_none_is_learned_from(data, name):
+    few, all_ = (real.SETS[name].questions(data, most).examples for most in (10, 1_000))
+    assert [len(few), len(all_)] == [10, 100]
+    assert [one.question for one in all_[:10]] == [one.question for one in few]
+    learned = {one.question for one in real.SETS[name].training(data)}
+    assert len(learned) == 100
+    assert learned.isdisjoint(one.question for one in all_)
+
+
+def test_of_strategyqa_the_authors_dev_questions_are_asked_and_the_others_are_learned_from(tmp_path):
+    rows = [{"qid": f"q{n}", "question": f"Is it {n}?", "answer": True} for n in range(500)]
+    (tmp_path / "strategyqa").mkdir()
+    (tmp_path / "strategyqa" / "strategyqa_train.json").write_text(json.dumps(rows))
+    of = real.SETS["strategyqa"]
+    assert min(int(one.id[1:]) for one in of.questions(tmp_path, 100).examples) >= 371
+    assert max(int(one.id[1:]) for one in of.training(tmp_path)) < 371
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"musique_ans_v1.0_dev.jsonl is not there: --data is a folder"):
+        real.SETS["musique"].questions(tmp_path, 10)
+
+
+def test_neither_questions_nor_gold_answers_nor_what_was_read_ships(tmp_path):
+    quiz = make_quiz("Question 1?", ["own reply"] * 5, [[0, 1, 2, 3, 4]], passages=[PASSAGE])
+    note = Degradation(stage="answer", cause="AdapterParseError", message="of the prompt", action="retried")
+    write(tmp_path / "lm", "keqa", [told(make_line(1, 1.0), quizzes=[quiz], passages=[PASSAGE], degradations=[note])])
+    real.ship(tmp_path / "lm", tmp_path / "lm.zip")
+    with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
+        content = archive.read("nq/keqa.jsonl").decode()
+    for hidden in ("Question 1?", "gold", "read text", "of the prompt", "secret"):
+        assert hidden not in content
+    assert "own reply" in content
+    first = (tmp_path / "lm.zip").read_bytes()
+    real.ship(tmp_path / "lm", tmp_path / "lm.zip")
+    assert (tmp_path / "lm.zip").read_bytes() == first
+
+
+def test_the_table_has_scores_costs_and_how_far_keqa_is_ahead(tmp_path):
+    write(tmp_path / "lm", "closed-book", [make_line(n, 0.0, 0.25, retrievals=0, calls=1) for n in range(4)])
+    write(tmp_path / "lm", "keqa", [make_line(n, float(n > 0), retrievals=2, calls=8) for n in range(4)])
+    write(tmp_path / "lm", "keqa", [make_line(n, 1.0, kind="yes/no") for n in range(4)], dataset="strategyqa")
+    scores, _ = tables(tmp_path)
+    assert scores.title == "Real questions, transformers/small"
+    assert shown(scores) == [
+        ["NQ-open", "Closed book", "4", ".250", ".250", ".250", ".000", "1.0", "100", ".00", "+.500", "+.000", "+.750"],
+        ["NQ-open", "KEQA", "4", ".750", ".250", "1.000", ".750", "8.0", "100", "2.00", "", "", ""],
+        ["StrategyQA", "KEQA", "4", "1.000", "1.000", "1.000", "1.000", "2.0", "100", "1.00", "", "", ""],
+    ]
+    assert scores.notes[-1] == "KEQA is behind no method on any set."
+
+
+def test_rows_in_which_keqa_loses_are_named(tmp_path):
+    write(tmp_path / "lm", "rag", [make_line(n, 1.0) for n in range(4)])
+    write(tmp_path / "lm", "keqa", [make_line(n, 0.0, 0.5) for n in range(4)])
+    assert tables(tmp_path)[0].notes[-1] == "KEQA is behind: Always retrieve on NQ-open (-0.500, beyond chance)."
+
+
+def test_what_went_wrong_is_counted_by_kind(tmp_path):
+    notes = [
+        Degradation(stage="answer", cause=cause, message="", action="counted")
+        for cause in ("AdapterParseError", "TruncatedReplyError", "EmptyDecomposition")
+    ]
+    lines = [
+        told(make_line(1, 0.0), degradations=notes),
+        told(make_line(2, 0.0), explanation="It is known that " * 5),
+        make_line(3, 0.0).model_copy(update={"answer": "I do not know"}),
+        make_line(4, 0.0, failed=True),
+    ]
+    write(tmp_path / "lm", "keqa", lines)
+    assert shown(tables(tmp_path)[1]) == [["KEQA", "4", "2", "1", "1", "1", "1", "EmptyDecomposition 1"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"), [("very " * 20, True), ("one two three four five six", False), ("ha ha ha ha ha", False)]
+)
+def test_a_loop_is_the_same_again_and_again(said, found):
+    assert real.loops(said) is found
+
+
+def test_of_two_runs_of_a_row_the_one_with_more_questions_stands(tmp_path):
+    write(tmp_path / "a", "rag", [make_line(n, 0.0) for n in range(3)])
+    write(tmp_path / "a", "rag", [make_line(1, 0.0)], dataset="hotpotqa")
+    write(tmp_path / "b", "rag", [make_line(n, 1.0) for n in range(2)])
+    write(tmp_path / "b", "closed-book", [make_line(1, 1.0)])
+    kept = real.with_most(real.collected_runs(tmp_path))
+    # What ships and what was collected stand together.
+    found = [(one.dataset, one.label, len(one.lines)) for one in kept]
+    assert found == [("nq", "closed-book", 1), ("nq", "rag", 3), ("hotpotqa", "rag", 1)]
+
+
+def test_only_what_is_finished_ships(tmp_path):
+    run = make_run("rag", [make_line(1, 1.0)], dataset="nq", ids=["q1", "q2"], model=LM)
+    (tmp_path / "nq").mkdir()
+    (tmp_path / "nq" / "rag.jsonl").write_bytes(header_line(run.header) + run_line(run.lines[0]))
+    real.ship(tmp_path, tmp_path / "lm.zip")
+    with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
+        assert archive.namelist() == []
+
+
+def test_runs_of_a_folder_of_weights_and_of_a_served_model_have_folders_of_their_own(tmp_path):
+    names = [real.folder_of(tmp_path, lm).name for lm in ("transformers//models/qwen/", "hosted_vllm/Qwen/Qwen3-8B")]
+    assert names == ["transformers-qwen", "hosted_vllm-Qwen3-8B"]
+
+
+def test_what_ships_is_small_and_makes_tables():
+    archives = [one for one in (real._PACKAGE / "real").iterdir() if one.name.endswith(".zip")]
+    assert 0 < sum(len(one.read_bytes()) for one in archives) < 25_000_000
+    runs = real.shipped_runs()
+    assert {run.dataset for run in runs} <= set(real.SETS)
+    assert all(grid.rows for grid in real.real_tables(runs))
