@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from keqa.programs.keqa import KEQA
     from keqa.programs.prediction import (
         Answered,
+        AnswerPart,
         PassagesKept,
         Progress,
         QuizAnswered,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEQA",
     "AlwaysRetrieve",
+    "AnswerPart",
     "Answered",
     "ClosedBook",
     "ConfigurationError",
@@ -118,7 +120,7 @@ _HOMES = {
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",
-        "keqa.programs.prediction": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
+        "keqa.programs.prediction": "Answered AnswerPart PassagesKept Progress QuizAnswered QuizExamined QuizFound "
         "Rewritten Searching",
         "keqa.programs.saving.folder": "load save",
         "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "

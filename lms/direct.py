@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMServerError, LMTransportError
 
+from keqa.lms.drafts import Listener
 from keqa.lms.faults import UNREADABLE
 from keqa.lms.loops import questions, requests
 from keqa.storage.replies import ReplyTooLargeError, Unpacker, bound_litellm
@@ -120,8 +121,8 @@ def _packaged() -> Set[str]:
     return found
 
 
-async def complete(request: Mapping[str, Any]) -> Any:
-    """Send a request, and read the reply as LiteLLM does."""
+async def complete(request: Mapping[str, Any], listener: Listener | None = None) -> Any:
+    """Send a request, and read the reply as LiteLLM does; who listens hears it while it is written."""
     import aiohttp
 
     # Its import takes seconds, in which the server may answer.
@@ -129,19 +130,26 @@ async def complete(request: Mapping[str, Any]) -> Any:
     model = request["model"]
     body = {name: value for name, value in request.items() if name in _SENT and value is not None}
     provider, _, body["model"] = model.partition("/")
+    if listener is not None:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        listener(None)
     key = request.get("api_key") or os.environ.get(f"{provider.upper()}_API_KEY")
     sending: dict[str, Any] = {"json": body, "headers": {"Authorization": f"Bearer {key}"} if key else None}
     url = f"{request['api_base'].rstrip('/')}/chat/completions"
     try:
         async with _client() as client, client.post(url, **sending, allow_redirects=False) as response:
-            unpacker = Unpacker(response.headers.get("Content-Encoding"))
-            sent = b"".join([unpacker.take(part) async for part in response.content.iter_any()])
             status = response.status
+            sent, written = await _received(response, listener)
     except ReplyTooLargeError as error:
         raise LMServerError(str(error), model=model, status=200, provider_code=UNREADABLE) from error
     except (aiohttp.ClientError, OSError) as error:
         raise LMTransportError(f"{type(error).__name__}: {error}", model=model, provider=provider) from error
-    body_sent = _read(sent)
+    if listener is not None and status in (400, 422):
+        # A server that streams nothing, or knows no usage in a stream.
+        return await complete(request)
+    body_sent = _read(sent) if written is None else written.reply()
+    if body_sent is None and written is not None:
+        raise LMTransportError("the stream ended before the reply", model=model, provider=provider)
     if status != 200:
         raise _refused(status, sent, body_sent, response.headers, model)
     if not isinstance(body_sent, dict):
@@ -159,6 +167,58 @@ def _converter() -> Callable[[Any], Any]:
     return lambda reply: convert_to_model_response_object(
         response_object=reply, model_response_object=litellm.ModelResponse()
     )
+
+
+async def _received(response: Any, listener: Listener | None) -> tuple[bytes, _Written | None]:
+    """All that is sent; where somebody listens, and the reply comes as events, what they are put together to."""
+    unpacker, parts, written = Unpacker(response.headers.get("Content-Encoding")), [], None
+    if listener is not None and response.status == 200 and response.content_type == "text/event-stream":
+        written = _Written(listener)
+    async for part in response.content.iter_any():
+        unpacked = unpacker.take(part)
+        if written is None:
+            parts.append(unpacked)
+        else:
+            written.take(unpacked)
+    return b"".join(parts), written
+
+
+class _Written:
+    """A reply that comes as events, which are put together to what the server would have sent whole."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener, self._rest, self._texts = listener, b"", dict[str, list[str]]()
+        self._about: dict[str, Any] = {}
+        self._reason: str | None = None
+
+    def take(self, part: bytes) -> None:
+        """Take some bytes."""
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:") and isinstance(event := _read(line[5:]), dict):
+                self._hear(event)
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        self._about |= {name: value for name, value in event.items() if value is not None and name != "choices"}
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        self._reason = choice.get("finish_reason") or self._reason
+        delta = choice.get("delta")
+        for name in ("content", "reasoning_content"):
+            if isinstance(delta, dict) and isinstance(text := delta.get(name), str) and text:
+                self._texts.setdefault(name, []).append(text)
+                if name == "content":
+                    self._listener(text)
+
+    def reply(self) -> dict[str, Any] | None:
+        """The reply; None where it is not whole."""
+        if "error" in self._about:
+            return self._about
+        if self._reason is None:
+            return None
+        said = {name: "".join(texts) for name, texts in {"content": [], **self._texts}.items()}
+        choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": self._reason}
+        return {**self._about, "object": "chat.completion", "choices": [choice]}
 
 
 def _read(sent: bytes) -> Any:

@@ -16,8 +16,9 @@ import asyncio
 import contextvars
 import os
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -68,6 +69,7 @@ class Background:
             with ThreadPoolExecutor(1, thread_name_prefix=f"{self.name}-nested") as own:
                 return own.submit(context.run, lambda: asyncio.run(main())).result()
         future = asyncio.run_coroutine_threadsafe(main(), self.loop)
+        let_leave(future)
         try:
             return future.result()
         except BaseException:
@@ -87,6 +89,41 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         # An exit that a task raises ends that task, and no other.
         with suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
+
+
+_leaving: contextvars.ContextVar[Callable[[Future[Any]], None]] = contextvars.ContextVar("keqa_leaving")
+
+
+@contextmanager
+def leaving() -> Iterator[Callable[[], None]]:
+    """What is waited for within this context, in any thread, is given up once the function that it yields is called."""
+    lock, left = threading.Lock(), threading.Event()
+    waited: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+
+    def take(future: Future[Any]) -> None:
+        with lock:
+            waited.add(future)
+        if left.is_set():
+            future.cancel()
+
+    def leave() -> None:
+        left.set()
+        with lock:
+            given_up = list(waited)
+        for future in given_up:
+            future.cancel()
+
+    token = _leaving.set(take)
+    try:
+        yield leave
+    finally:
+        _leaving.reset(token)
+
+
+def let_leave(future: Future[Any]) -> None:
+    """Have what is waited for here given up where somebody may leave; see `leaving`."""
+    if (take := _leaving.get(None)) is not None:
+        take(future)
 
 
 requests = Background("keqa-requests")

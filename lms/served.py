@@ -19,6 +19,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 
 from keqa.errors import ConfigurationError
 from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as, quiet_litellm
+from keqa.lms.drafts import Listener, who_listens
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.loops import questions, requests, streams_here
 from keqa.storage.replies import bounded
@@ -130,7 +131,17 @@ class ServedLM(dspy.LM):
             return await self._directly(prompt, messages=messages, **kwargs)
         # Nothing before may have wrapped its clients.
         quiet_litellm()
-        return await super().acall(prompt, messages=messages, **kwargs)
+        if (listener := self._listener(kwargs)) is None or self.engine != "litellm":
+            return await super().acall(prompt, messages=messages, **kwargs)
+        listener(None)
+        with dspy.context(send_stream=_Drafts(listener), track_usage=True):
+            return await super().acall(prompt, messages=messages, **kwargs)
+
+    def _listener(self, kwargs: dict[str, Any]) -> Listener | None:
+        """Who hears of a reply while it is written: of one alone, and of none whose probabilities are wanted."""
+        asked = {**self.kwargs, **kwargs}
+        streams = self.model_type == "chat" and (asked.get("n") or 1) == 1 and not asked.get("logprobs")
+        return who_listens() if streams and dspy.settings.send_stream is None else None
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def _directly(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -139,7 +150,7 @@ class ServedLM(dspy.LM):
         result = await asyncio.to_thread(execution._cached, self, call, True) if call.cache else None
         if result is None:
             with error_boundary(self.model, unexpected=True), litellm_errors(model=self.model):
-                reply = await complete(call.legacy)
+                reply = await complete(call.legacy, self._listener(kwargs))
             self._check_truncation(reply)
             try:
                 result = CallResult.legacy(self, reply, kwargs=call.legacy)
@@ -177,6 +188,19 @@ class ServedLM(dspy.LM):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+
+class _Drafts:
+    """Stands in for DSPy's stream of the chunks that LiteLLM gives."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    async def send(self, chunk: Any) -> None:
+        """Tell the words of a chunk."""
+        for choice in chunk.choices:
+            if choice.delta.content:
+                self._listener(choice.delta.content)
 
 
 def _tell_of_failed() -> None:

@@ -17,8 +17,9 @@ from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import NoCopy, current, gather, note, report
+from keqa.programs.calls.session import NoCopy, current, gather, note, report, within
 from keqa.programs.declared import Style, WaysOut
+from keqa.programs.earlier import settled_before
 from keqa.programs.examination import Examination, Examined
 from keqa.programs.gate import Gate, VoteGate
 from keqa.programs.gates import questions
@@ -263,7 +264,9 @@ class KEQA(Program):
         style = self.style_of(asked)
         if style == "list" and await self._listed(asked, story):
             return
-        await self._settle(asked, story)
+        # What else is written is the answer; until then, the short one is a draft of it.
+        with within(drafts=style not in ("short", "list")):
+            await self._settle(asked, story)
         if style not in ("short", "list"):
             await self._write(asked, story, style)
 
@@ -413,6 +416,10 @@ class KEQA(Program):
     async def _answer_quiz(self, asked: _Asked, *, examine: bool) -> QuizRecord:
         """Lines 4 to 18; where finding or reading passages failed there is no answer, not even from memory."""
         quiz, (text, _, choices) = asked.quiz, asked.what
+        if (before := settled_before(*asked.what)) is not None:
+            report(QuizAnswered(quiz.index, text, before.answer, before.source, earlier=before.earlier))
+            place = {"index": quiz.index, "text": quiz.text, "resolved": text, "depends_on": list(quiz.depends_on)}
+            return before.model_copy(update=place)
         answer: str | None = None
         source: QuizSource = "failed"
         try:
@@ -523,7 +530,9 @@ class KEQA(Program):
         try:
             read = [] if evidence and select == "instead" else passages
             own = self._own("answer")
-            answer = await self.answering.acall(text, read, *wanted, **knowledge, number=number, predictor=own)
+            # What is checked yet is no answer.
+            asking = {"number": number, "predictor": own, "told": asked.whole and not self.declines}
+            answer = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
         except CallError as error:
             # An LM that is down, or mute, says nothing of the passages.
             mute = error.reply is not None and not error.reply.strip()

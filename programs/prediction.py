@@ -244,11 +244,13 @@ class QuizAnswered(QuizProgress):
         answer: None where it has none.
         source: Where the answer came from, as in `QuizRecord`.
         provisional: As of `QuizExamined`.
+        earlier: The earlier question of the conversation that settled it, where one did.
     """
 
     answer: str | None
     source: str
     provisional: bool = False
+    earlier: str = ""
 
     def __str__(self) -> str:
         return (
@@ -260,6 +262,24 @@ class QuizAnswered(QuizProgress):
 
 def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:
     return f"{word} (provisional)" if event.provisional else word
+
+
+@dataclass(frozen=True)
+class AnswerPart(Progress):
+    """The language model writes the answer, where it tells its words one by one; what counts is `Answered`.
+
+    Attributes:
+        at: Where in the answer the text stands: it takes the place of what was told from there on.
+        text: The next words.
+        draft: Whether what is written is checked yet, and may come out otherwise.
+    """
+
+    at: int
+    text: str
+    draft: bool = False
+
+    def __str__(self) -> str:
+        return f"Writing: {self.text}"
 
 
 @dataclass(frozen=True)

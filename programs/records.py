@@ -218,6 +218,8 @@ class QuizRecord(Record):
         guess: What would have been answered, had guessing been wanted, as far as it came up.
         supported: Whether an answer from passages is in them; None where that was not checked.
         support: By what that was found.
+        earlier: The earlier question of a conversation that settled it, for which it was not asked again; empty where
+            it was asked.
     """
 
     index: int
@@ -248,6 +250,7 @@ class QuizRecord(Record):
     guess: str | None = None
     supported: bool | None = None
     support: str = ""
+    earlier: str = ""
 
 
 class Statement(Record):

@@ -18,13 +18,17 @@ from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
+    from keqa.conversations import Conversation, Conversations
     from keqa.data.question import AnswerType
     from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
 
-_COMMANDS = "/story shows how the last answer was reached, /new forgets what was said, /quit ends."
+_COMMANDS = (
+    "/story shows how the last answer was reached; /new, /list, /resume NAME, /export FILE and /delete are for "
+    "conversations; /quit ends."
+)
 
 
 def ask(
@@ -147,36 +151,145 @@ def _answer(
         return record, error
 
 
-def chat(options: AskedOptions) -> None:
+def chat(
+    options: AskedOptions,
+    resume: str | None = option("Go on with a conversation: its name, or last.", default=None),
+    no_keep: bool = option("Keep nothing of the conversation on this machine.", default=False),
+) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
-    The last ten questions and their answers are its history. /story shows how the last answer was reached, /new
-    forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
-    is none. Exit code 2: something to put right first.
+    The last ten questions and their answers are its history, and what earlier questions settled is not asked again.
+    /story shows how the last answer was reached, /new begins another conversation, /list shows those that are kept,
+    /resume NAME goes on with one, /export FILE writes this one as .html or .md, /delete deletes it, /quit or the end of
+    the input ends. Ctrl-C gives up the question in work, or ends where there is none. Exit code 2: something to put
+    right first.
     """
-    asked, _, roles = options.open()
+    from keqa.cli.serve import about_of
+    from keqa.conversations import Conversations
+
+    kept = None if no_keep else Conversations()
+    if resume is not None and kept is None:
+        raise InputError("--resume goes on with a conversation that is kept: leave out --no-keep")
+    # One that is not there is said before anything is opened.
+    before = kept.read(_named(kept, resume)) if kept is not None and resume is not None else None
+    asked, retriever, roles = options.open()
+    talk = _Talk(asked, retriever, roles, kept, about_of(options.program, roles))
     if sys.stdin.isatty():
-        status().print(_COMMANDS, style="dim", soft_wrap=True)
-    history: list[tuple[str, str]] = []
-    last: QuestionRecord | None = None
+        status().print(f"{talk.about}. {_COMMANDS}", style="dim", soft_wrap=True)
+    if before is not None:
+        talk.resume(before.about.id)
     for line in map(str.strip, _typed_lines()):
-        if line == "/quit":
+        command, _, given = line.partition(" ")
+        if command == "/quit":
             return
-        if line == "/new":
-            history, last = [], None
+        try:
+            if command.startswith("/"):
+                talk.command(command, given.strip())
+            elif line:
+                talk.ask(line)
+        except InputError as problem:
+            complain(problem)
+
+
+def _named(kept: Conversations, name: str) -> str:
+    """The name of a conversation; the last one has none of its own."""
+    if name != "last":
+        return name
+    if not (listed := kept.listed()):
+        raise InputError("no conversation is kept yet")
+    return listed[0].id
+
+
+class _Talk:
+    """A conversation on the terminal."""
+
+    def __init__(
+        self, program: Program, retriever: Retriever, roles: Roles, kept: Conversations | None, about: str
+    ) -> None:
+        self._program, self._retriever, self._roles = program, retriever, roles
+        self._kept, self.about = kept, about
+        self._conversation: Conversation | None = None
+
+    def command(self, name: str, given: str) -> None:
+        """Do what a line that begins with a slash says."""
+        conversation, known = self._conversation, {"/new", "/story", "/list", "/resume", "/export", "/delete"}
+        last = None if conversation is None else conversation.last
+        if name == "/new":
+            self._conversation = None
             status().print("A new conversation.", style="dim")
-        elif line == "/story" and last is not None:
+        elif name == "/story" and last is not None:
             from keqa.cli.story import record_tree
 
             results().print(record_tree(last))
-        elif line.startswith("/"):
-            unknown = "no question was answered yet" if line == "/story" else f"there is no {line}"
+        elif name in ("/list", "/resume", "/delete") and self._kept is None:
+            raise InputError("conversations are not kept here (--no-keep)")
+        elif name == "/list":
+            for one in self._kept.listed() if self._kept is not None else ():
+                results().print(Text(visible_line(f"{one.id}  {one.changed[:16]}  {one.title}")), soft_wrap=True)
+        elif name == "/resume" and given:
+            self.resume(given)
+        elif name in ("/export", "/delete") and conversation is not None:
+            self._export(conversation, Path(given)) if name == "/export" else self._delete(conversation)
+        else:
+            unknown = "no question was answered yet" if name in known else f"there is no {visible_line(name)}"
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
-        elif line and (record := _told(asked, line, history, roles)) is not None:
-            last = record
-            if record.answer is not None:
-                history.append((record.standalone or record.question, record.answer))
-                _show_briefly(record)
+
+    def resume(self, name: str) -> None:
+        """Go on with a conversation."""
+        assert self._kept is not None, "the command was refused"
+        self._conversation = self._kept.read(_named(self._kept, name))
+        status().print(Text(visible_line(self._conversation.about.title), "dim"), soft_wrap=True)
+        for turn in self._conversation.turns:
+            results().print(Text(visible_line(f"> {turn.question}"), "dim"), soft_wrap=True)
+            if turn.record is not None and turn.record.answer is not None:
+                _show_briefly(turn.record)
+
+    def _export(self, conversation: Conversation, path: Path) -> None:
+        from keqa.conversations import exported
+        from keqa.page import check_place, write_page
+
+        if path.suffix not in (".html", ".md"):
+            raise InputError("/export FILE: the file ends in .html or .md")
+        check_place(path)
+        write_page(path, [exported(conversation, "html" if path.suffix == ".html" else "md", lambda source: None)])
+        status().print(f"Wrote {visible_line(str(path))}.", style="dim", soft_wrap=True)
+
+    def _delete(self, conversation: Conversation) -> None:
+        assert self._kept is not None, "the command was refused"
+        self._kept.delete(conversation.about.id)
+        self._conversation = None
+        status().print("Deleted.", style="dim")
+
+    def ask(self, question: str) -> None:
+        """Answer a question; the conversation goes on whatever becomes of it."""
+        from keqa.conversations import Conversations, answered_by
+        from keqa.programs.earlier import knowing
+        from keqa.programs.records import record_without_keys
+
+        # Where nothing is kept, the conversation is in memory alone.
+        before = self._conversation or (self._kept or Conversations()).begin(question, self.about)
+        by = answered_by(self._program, self._retriever, self._roles.every)
+        talk = before.with_question(question) if self._kept is None else self._kept.ask(before, question)
+        self._conversation = talk
+        error: StageError | InputError | None = None
+        record: QuestionRecord | None = None
+        try:
+            with status().status("asking…") as shown, knowing(before.findings(by)):
+                live = shown.update if shown.console.is_terminal else None
+                record, error = _answer(self._program, question, {"history": before.history}, live)
+        except KeyboardInterrupt:
+            status().print("given up", style="dim")
+        except (InputError, StageError) as problem:
+            error = problem
+        if error is not None:
+            complain(error)
+        if record is not None:
+            record = record_without_keys(record, self._roles.every)
+        failed, keeping = "" if error is None else type(error).__name__, self._kept
+        ended = talk.with_answer if keeping is None else partial(keeping.answer, talk)
+        self._conversation = ended(record, by=by, error=failed)
+        if record is not None and record.answer is not None:
+            _show_briefly(record)
 
 
 def _typed_lines() -> Iterator[str]:
@@ -188,24 +301,6 @@ def _typed_lines() -> Iterator[str]:
         if not (line := sys.stdin.readline()):
             return
         yield line
-
-
-def _told(program: Program, question: str, history: list[tuple[str, str]], roles: Roles) -> QuestionRecord | None:
-    """The record of a question of a conversation, which goes on whatever becomes of it."""
-    from keqa.programs.records import record_without_keys
-
-    try:
-        with status().status("asking…"):
-            record, error = _answer(program, question, {"history": history})
-    except KeyboardInterrupt:
-        status().print("given up", style="dim")
-        return None
-    except (InputError, StageError) as problem:
-        complain(problem)
-        return None
-    if error is not None:
-        complain(error)
-    return record_without_keys(record, roles.every)
 
 
 def _show_briefly(record: QuestionRecord) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from keqa.cli.console import status
 from keqa.cli.declare import argument, option
@@ -14,6 +14,7 @@ from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
+    from keqa.server.chat import Story
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,20 @@ class ServerOptions:
         "step with that folder every few seconds, too.",
         default=False,
     )
+    add_documents: bool = option(
+        "Let whoever may ask add documents: the page puts what is dropped on it into the folder of --documents, and "
+        "into the index as keqa index add does. Needs --index and --documents.",
+        default=False,
+    )
+    conversations: bool | None = option(
+        "Keep the page's conversations on this machine, in a folder of yours, where all who may ask see them.",
+        shown="where only this machine reaches the server",
+    )
+    story: str = option(
+        "Where a stream of the chat endpoint tells how the answer is found: reasoning (the field reasoning_content), "
+        "text (between <think> and </think>, which chat windows fold away) or none.",
+        default="reasoning",
+    )
     mcp: bool = option(
         "Speak MCP over standard input and output, for an agent that starts this command.", default=False
     )
@@ -56,6 +71,7 @@ class LimitOptions:
     timeout: float = option("Seconds that a question may take, its wait included.", default=300, min=1)
     rate: int = option("Requests a minute from one address; 0: any number.", default=600, min=0)
     max_body: int = option("Bytes of a request.", default=1_000_000, min=1000)
+    max_document: int = option("Bytes of a document that is added.", default=20_000_000, min=1000)
 
 
 def serve(
@@ -77,17 +93,24 @@ def serve(
     something to put right first, such as a language model that cannot be asked.
     """
     _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
-    program, watch = options.program, server.watch
+    program, watch = options.program, server.watch or server.add_documents
+    if server.story not in ("reasoning", "text", "none"):
+        raise InputError(f"--story must be reasoning, text or none, not {server.story!r}")
+    if server.add_documents and (program.index is None or server.documents is None):
+        raise InputError("--add-documents needs --index and --documents: the index and the folder that documents go to")
     if watch and program.index is None:
         raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
     if watch and options.risk.risk is not None:
         raise InputError(
-            "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
+            "--risk is calibrated on an index as it is, and --watch and --add-documents serve one that changes: leave "
+            "out one"
         )
+    from keqa.conversations import Conversations
     from keqa.server.answers import Answers, FolderSync
     from keqa.server.application import Documents
+    from keqa.server.intake import Intake
     from keqa.server.limits import ServerLimits
-    from keqa.server.serving import bound_memory, listen, new_token, token_for
+    from keqa.server.serving import bound_memory, is_local, listen, new_token, token_for
 
     own = None if server.mcp else token_for(server.host, server.token_file)
     if own and no_token:
@@ -96,8 +119,10 @@ def serve(
     documents = None if server.documents is None else Documents(server.documents)
     bound_memory()
     asked, retriever, roles = options.open(watch=watch)
-    answers = Answers(asked, retriever, roles.every, ServerLimits(**asdict(limits)))
-    followed = program.index if watch and server.documents else None
+    bounds = asdict(limits)
+    most = bounds.pop("max_document")
+    answers = Answers(asked, retriever, roles.every, ServerLimits(**bounds))
+    followed = program.index if server.watch and server.documents else None
     sync = FolderSync(followed, server.documents) if followed and server.documents else None
     if server.mcp:
         import asyncio
@@ -111,8 +136,20 @@ def serve(
     from keqa.server.serving import server as web_server
 
     hosts = [server.host, *(server.allow_host or [])]
-    about = _about(program, roles)
-    app = application(answers, token=own or made, hosts=hosts, documents=documents, sync=sync, about=about)
+    about = about_of(program, roles)
+    keeps = is_local(server.host) if server.conversations is None else server.conversations
+    adds = (program.index, server.documents) if server.add_documents else (None, None)
+    app = application(
+        answers,
+        token=own or made,
+        hosts=hosts,
+        documents=documents,
+        sync=sync,
+        about=about,
+        story=cast("Story", server.story),
+        conversations=Conversations() if keeps else None,
+        intake=Intake(adds[0], adds[1], most) if adds[0] and adds[1] else None,
+    )
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
@@ -132,7 +169,7 @@ def _check_installed(what: str, *packages: str) -> None:
         raise MissingExtraError("serve", what)
 
 
-def _about(program: ProgramOptions, roles: Roles) -> str:
+def about_of(program: ProgramOptions, roles: Roles) -> str:
     """What answers, in a line that names neither addresses nor folders."""
     indexes = [one.partition("@")[0].rstrip("/").rpartition("/")[2] for one in (program.index or "").split(",") if one]
     folder = "transformers/"

@@ -11,7 +11,15 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from keqa.programs.prediction import Answered, Progress, QuizAnswered, Source, disagreements_of, sources_of
+from keqa.programs.prediction import (
+    Answered,
+    AnswerPart,
+    Progress,
+    QuizAnswered,
+    Source,
+    disagreements_of,
+    sources_of,
+)
 from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.unanswered import lines_of, listed, said
 from keqa.retrievers.base import Place
@@ -122,20 +130,24 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
 def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
     """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place."""
     settled: list[Text] = []
+    draft = ""
     for event in events:
         if isinstance(event, Answered):
             return event.prediction
         if isinstance(event, QuizAnswered):
             settled.append(_settled(event))
-        now = plain("asking…" if isinstance(event, QuizAnswered) else str(event))
-        update(Text("\n").join([now, *settled]))
+        if isinstance(event, AnswerPart):
+            draft = draft[: event.at] + event.text
+        now = {QuizAnswered: "asking…", AnswerPart: "writing…"}.get(type(event), str(event))
+        update(Text("\n").join([plain(now), *settled, *([plain(draft, "italic")] if draft else [])]))
     raise AssertionError("a stream of events ends with the answer")
 
 
 def _settled(event: QuizAnswered) -> Text:
     label = f"Quiz {event.index}: " if event.index else "The question itself: "
     provisional = "; provisional" if event.provisional and event.answer is not None else ""
-    where = f" ({QUIZ_SOURCES.get(event.source, event.source)}{provisional})"
+    before = "; settled before" if event.earlier else ""
+    where = f" ({QUIZ_SOURCES.get(event.source, event.source)}{provisional}{before})"
     answer = Text("no answer", "yellow") if event.answer is None else plain(event.answer, "green")
     return Text.assemble((label, "bold"), plain(event.text), " → ", answer, (where, "dim"))
 
@@ -194,6 +206,8 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
     if quiz.resolved is not None and quiz.resolved != quiz.text:
         head.append(" → ", "dim").append_text(plain(quiz.resolved))
     branch = tree.add(head)
+    if quiz.earlier:
+        branch.add(_labelled("settled before, and not asked again, by", quiz.earlier, "dim"))
     if quiz.samples:
         branch.add(_samples(quiz))
     if quiz.known is not None:

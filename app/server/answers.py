@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -12,10 +12,13 @@ from typing import Any, cast
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
+from keqa.conversations import answered_by
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
 from keqa.programs.calls.session import Hears, heard_by
+from keqa.programs.earlier import Findings, knowing
+from keqa.programs.prediction import Progress
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, record_without_secrets
 from keqa.retrievers import Hit, Retriever, sync_folder
@@ -58,14 +61,16 @@ class Answers:
             message = "the server has as many questions as it takes; ask again in a few seconds"
             raise ProblemError(503, message, "server_error", "overloaded", headers={"Retry-After": "5"})
 
-    async def ask(self, asked: Question, hears: Hears | None = None) -> QuestionRecord:
-        """Answer a question."""
+    async def ask(
+        self, asked: Question, hears: Hears | None = None, settled: Callable[[str], Findings] | None = None
+    ) -> QuestionRecord:
+        """Answer a question; told what answers, as a digest, `settled` gives what needs not be asked again."""
         self.refuse_if_full()
         started, outcome = time.perf_counter(), "failed"
         try:
             async with self._slot():
                 with await self._one_state():
-                    record = await self._answered(asked, hears)
+                    record = await self._answered(asked, hears, settled)
             outcome = "answered" if record.unanswered is None else "unanswered"
             return record
         except (ProblemError, asyncio.CancelledError) as error:
@@ -78,6 +83,35 @@ class Answers:
         finally:
             self.metrics.questions.labels(outcome).inc()
             self.metrics.question_seconds.observe(time.perf_counter() - started)
+
+    async def followed(
+        self,
+        asked: Question,
+        pause: float | None = None,
+        ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
+    ) -> AsyncGenerator[Progress | asyncio.Future[QuestionRecord] | None, None]:
+        """Answer a question, and yield what happens meanwhile, None after each `pause`, and at last how it ended.
+
+        It is asked by :meth:`ask` or by what is given. Who leaves early ends the question.
+        """
+        loop, happened = asyncio.get_running_loop(), asyncio.Queue[Any]()
+
+        def hears(one: Progress) -> None:
+            # It happens in the loop of all questions, which is another one.
+            loop.call_soon_threadsafe(happened.put_nowait, one)
+
+        asking = asyncio.ensure_future(self.ask(asked, hears) if ask is None else ask(hears))
+        asking.add_done_callback(happened.put_nowait)
+        try:
+            one = None
+            while one is not asking:
+                try:
+                    one = await asyncio.wait_for(happened.get(), pause)
+                except TimeoutError:
+                    one = None
+                yield one
+        finally:
+            asking.cancel()
 
     async def search(self, query: str, k: int) -> list[Hit]:
         """Search without a language model."""
@@ -107,14 +141,17 @@ class Answers:
             log.error("the index cannot be opened as it is now (%s): keqa index info says why", type(error).__name__)
         return watched.one_state()
 
-    async def _answered(self, asked: Question, hears: Hears | None) -> QuestionRecord:
+    async def _answered(
+        self, asked: Question, hears: Hears | None, settled: Callable[[str], Findings] | None
+    ) -> QuestionRecord:
         call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
         if asked.history:
             call["history"] = list(asked.history)
         try:
             # In the loop of all questions: what a program computes between its calls keeps no other request waiting.
             hearing = nullcontext() if hears is None else heard_by(hears)
-            with dspy.context(trace=None, max_history_size=_HISTORY), hearing:
+            findings = {} if settled is None else settled(answered_by(self._program, self._retriever, self.lms))
+            with dspy.context(trace=None, max_history_size=_HISTORY), hearing, knowing(findings):
                 prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
             record = cast("QuestionRecord", prediction.record)
         except NotInDocumentsError as finding:

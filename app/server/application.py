@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -18,14 +20,18 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from keqa.conversations import Conversations, exported
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
 from keqa.page import Page, document, story_data
-from keqa.programs.prediction import Progress
-from keqa.programs.records import record_without_secrets
+from keqa.programs.calls.session import Hears
+from keqa.programs.earlier import Findings
+from keqa.programs.prediction import Progress, Source
+from keqa.programs.records import QuestionRecord, record_without_secrets
 from keqa.server.answers import Answers, FolderSync, in_step
-from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, no_model, read_body
+from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Story, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
+from keqa.server.intake import Intake
 from keqa.server.limits import ProblemError, problem_of
 from keqa.server.mcp_tools import mcp_server
 from keqa.storage.redaction import without_secrets
@@ -34,7 +40,7 @@ KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
 
 _ASK, _ABOUT, _CHAT, _MODELS = "/ask", "/about", "/v1/chat/completions", "/v1/models"
-_METRICS, _MCP, _DOCUMENTS = "/metrics", "/mcp", "/documents"
+_METRICS, _MCP, _DOCUMENTS, _KEPT = "/metrics", "/mcp", "/documents", "/conversations"
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
@@ -74,14 +80,23 @@ def application(
     documents: Documents | None = None,
     sync: FolderSync | None = None,
     about: str = "",
+    story: Story = "reasoning",
+    conversations: Conversations | None = None,
+    intake: Intake | None = None,
 ) -> Guard:
     """The application that a web server runs.
 
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
     """
-    page = {"documents": None if documents is None else _DOCUMENTS, "secured": token is not None}
-    tools, routes = mcp_server(answers), _Routes(answers, about, document("ask", "KEQA", page, served=True))
+    page = {
+        "documents": None if documents is None else _DOCUMENTS,
+        "secured": token is not None,
+        "conversations": None if conversations is None else _KEPT,
+        "adds": None if intake is None else {"path": _DOCUMENTS, "most": intake.most, "kinds": intake.kinds},
+    }
+    tools = mcp_server(answers)
+    routes = _Routes(answers, about, document("ask", "KEQA", page, served=True), story, conversations)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -111,13 +126,40 @@ def application(
             return await asyncio.to_thread(documents.response, path)
 
         api.add_api_route(_DOCUMENTS + "/{path:path}", opened)
+    if intake is not None:
+
+        async def added(request: Request) -> Response:
+            # No form can send this type, and no page of another site without asking.
+            _check_type(request, "application/octet-stream")
+            name = request.query_params.get("name", "")
+            return JSONResponse(await intake.add(name, await request.body()))
+
+        api.add_api_route(_DOCUMENTS, added, methods=["POST"])
+    if conversations is not None:
+        api.add_api_route(_KEPT, routes.listed)
+        api.add_api_route(_KEPT + "/{name}", routes.resumed)
+        api.add_api_route(_KEPT + "/{name}", routes.deleted, methods=["DELETE"])
     # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
     mcp = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
     api.router.routes.append(Route(_MCP, mcp, methods=["POST"]))
     for kind in (HTTPException, ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
-    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, f"{_MODELS}/{MODEL}", OPEN, _METRICS, _MCP)
-    return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
+    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, f"{_MODELS}/{MODEL}", OPEN, _METRICS, _MCP, _DOCUMENTS, _KEPT)
+    opened_below = f"{_DOCUMENTS}/" if documents is not None else ""
+    larger = {} if intake is None else {_DOCUMENTS: intake.most}
+    guard = Guard(
+        api,
+        answers.limits,
+        answers.metrics,
+        paths=paths,
+        token=token,
+        hosts=hosts,
+        opened=opened_below,
+        larger=larger,
+    )
+    if documents is not None:
+        routes.ticket = guard.ticket
+    return guard
 
 
 class _Turn(BaseModel):
@@ -130,39 +172,64 @@ class _PageRequest(BaseModel):
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
     history: list[_Turn] = Field(default_factory=list)
+    conversation: str | None = None
 
 
 class _Routes:
-    def __init__(self, answers: Answers, about: str, page: Page) -> None:
-        self._answers, self._about, self._page = answers, about, page
+    ticket: Callable[[str], str] | None = None
+    """Where documents are given out, what a link to one carries."""
+
+    def __init__(
+        self, answers: Answers, about: str, page: Page, story: Story, conversations: Conversations | None
+    ) -> None:
+        self._answers, self._about, self._page, self._story = answers, about, page, story
+        self._conversations = conversations
         self._model = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": "keqa"}
 
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history)
-        completion = Completion()
+        completion = Completion(asked.story or self._story, self._answers.lms)
         if not asked.stream:
             return JSONResponse(completion.whole(await self._answers.ask(question)))
+        link = self._links(request) if asked.sources_in_text else None
 
-        def end(asking: asyncio.Task[Any]) -> Iterator[str]:
+        def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:
-                yield from completion.answered(asking.result(), with_usage=asked.wants_usage)
+                yield from completion.answered(asking.result(), with_usage=asked.wants_usage, link=link)
             except Exception as error:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
 
-        return self._stream(question, completion.begun(), end)
+        return self._stream(question, completion.begun(), end, completion.happened)
+
+    def _links(self, request: Request) -> Callable[[Source], str | None]:
+        """Links to the documents of sources, at the address by which the client has asked."""
+        base, ticket = str(request.base_url).rstrip("/"), self.ticket
+
+        def link(source: Source) -> str | None:
+            if ticket is None or not source.file:
+                return None
+            path = f"{_DOCUMENTS}/{source.file}"
+            query = f"?ticket={signed}" if (signed := ticket(path)) else ""
+            return f"{base}{quote(path)}{query}{f'#page={source.page}' if source.page else ''}"
+
+        return link
 
     async def ask(self, request: Request) -> Response:
         """Stream what happens to a question (`keqa.programs.prediction`), and at the end its whole story."""
-        asked = read_body(_PageRequest, await _json_body(request)).model_dump()
-        lms = self._answers.lms
+        body = read_body(_PageRequest, await _json_body(request)).model_dump()
+        lms, name = self._answers.lms, body.pop("conversation")
+        asked, begun, asking_for = self._answers.check(**body), ALIVE, None
+        self._answers.refuse_if_full()
+        if name is not None:
+            asked, begun, asking_for = await self._kept(asked, body, name)
 
         def shown(one: Progress) -> str:
             told: dict[str, Any] = without_secrets({"said": str(one), **asdict(one)}, lms)
             return event({"kind": type(one).__name__, **told})
 
-        def end(asking: asyncio.Task[Any]) -> Iterator[str]:
+        def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:
                 yield event({"kind": "Answered", **story_data(asking.result())})
             except Exception as error:
@@ -170,7 +237,64 @@ class _Routes:
                 story = {} if record is None else story_data(record_without_secrets(record, lms))
                 yield event({"kind": "Failed", "message": problem_of(error, lms).message, **story})
 
-        return self._stream(self._answers.check(**asked), ALIVE, end, shown)
+        return self._stream(asked, begun, end, shown, asking_for)
+
+    async def _kept(
+        self, asked: Question, body: dict[str, Any], name: str
+    ) -> tuple[Question, str, Callable[[Hears], Awaitable[QuestionRecord]]]:
+        """The question as one of a conversation that is kept: an empty name begins one."""
+        kept = self._conversations
+        if kept is None:
+            raise ProblemError(400, "this server keeps no conversations", param="conversation")
+        before = await asyncio.to_thread(kept.read, name) if name else kept.begin(asked.question, self._about)
+        asked = self._answers.check(**{**body, "history": before.history})
+        talk = await asyncio.to_thread(kept.ask, before, asked.question)
+        by = ""
+
+        def settled(answering: str) -> Findings:
+            nonlocal by
+            by = answering
+            return before.findings(answering)
+
+        async def ask(hears: Hears) -> QuestionRecord:
+            try:
+                record = await self._answers.ask(asked, hears, settled)
+            except Exception as error:
+                failed = getattr(error, "record", None)
+                failed = None if failed is None else record_without_secrets(failed, self._answers.lms)
+                message = problem_of(error, self._answers.lms).message
+                await asyncio.to_thread(partial(kept.answer, talk, failed, by=by, error=message))
+                raise
+            await asyncio.to_thread(partial(kept.answer, talk, record, by=by))
+            return record
+
+        return asked, event({"kind": "Kept", "conversation": talk.about.id, "said": ""}), ask
+
+    def _of_conversations(self) -> Conversations:
+        assert self._conversations is not None, "these routes are there where conversations are kept"
+        return self._conversations
+
+    async def listed(self) -> Response:
+        found = await asyncio.to_thread(self._of_conversations().listed)
+        return JSONResponse({"conversations": [one.model_dump() for one in found]})
+
+    async def resumed(self, request: Request, name: str) -> Response:
+        """A conversation, for the page to go on with, or as a file."""
+        talk = await asyncio.to_thread(self._of_conversations().read, name)
+        form = request.query_params.get("form", "json")
+        if form in ("html", "md"):
+            text = exported(talk, "html" if form == "html" else "md", self._links(request))
+            headers = {"Content-Disposition": f'attachment; filename="conversation-{talk.about.id}.{form}"'}
+            return Response(text, media_type=f"text/{'html' if form == 'html' else 'markdown'}", headers=headers)
+        turns = [
+            {"question": one.question, "error": one.error, **({} if one.record is None else story_data(one.record))}
+            for one in talk.turns
+        ]
+        return JSONResponse({**talk.about.model_dump(), "turns": turns})
+
+    async def deleted(self, name: str) -> Response:
+        await asyncio.to_thread(self._of_conversations().delete, name)
+        return JSONResponse({"deleted": name})
 
     def _stream(self, *events: Any) -> Response:
         self._answers.refuse_if_full()
@@ -206,38 +330,31 @@ class _Routes:
 
 async def _json_body(request: Request) -> bytes:
     # A page of another site can send any text without asking, but not as JSON.
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise ProblemError(415, "the Content-Type must be application/json")
+    _check_type(request, "application/json")
     return await request.body()
+
+
+def _check_type(request: Request, wanted: str) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != wanted:
+        raise ProblemError(415, f"the Content-Type must be {wanted}")
 
 
 async def _events(
     answers: Answers,
     question: Question,
     begun: str,
-    end: Callable[[asyncio.Task[Any]], Iterator[str]],
-    shown: Callable[[Progress], str] | None = None,
+    end: Callable[[asyncio.Future[Any]], Iterator[str]],
+    shown: Callable[[Progress], str],
+    ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
 ) -> AsyncIterator[str]:
-    """The events of a question: that it has begun, what happens where that is shown, signs of life, and its end."""
-    loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress | None]()
-
-    def hears(one: Progress) -> None:
-        # It happens in the loop of all questions, which is another one.
-        loop.call_soon_threadsafe(happened.put_nowait, one)
-
-    asking = asyncio.create_task(answers.ask(question, None if shown is None else hears))
-    asking.add_done_callback(lambda _: happened.put_nowait(None))
-    try:
-        yield begun
-        while not asking.done() or not happened.empty():
-            try:
-                one = await asyncio.wait_for(happened.get(), KEEP_ALIVE)
-            except TimeoutError:
+    """The events of a question: that it has begun, what happens, signs of life, and its end."""
+    yield begun
+    async with aclosing(answers.followed(question, KEEP_ALIVE, ask)) as following:
+        async for one in following:
+            if one is None:
                 yield ALIVE
+            elif isinstance(one, asyncio.Future):
+                for last in end(one):
+                    yield last
             else:
-                if one is not None and shown is not None:
-                    yield shown(one)
-        for last in end(asking):
-            yield last
-    finally:
-        asking.cancel()
+                yield shown(one)

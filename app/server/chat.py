@@ -6,21 +6,36 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from keqa.programs.prediction import disagreements_of, sources_of
+from keqa.conversations import SOURCES, harmless, sources_text
+from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord, Written
 from keqa.programs.unanswered import listed, said, without_guess
 from keqa.server.limits import ProblemError
+from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import plain
 
 Read = TypeVar("Read", bound=BaseModel)
 
-_MARKDOWN = re.compile(r"(!(?=\[)|\](?=\()|<(?=[a-zA-Z/!]))")
-_SOURCES = "\n\nSources:\n\n"
+Story = Literal["reasoning", "text", "none"]
+"""Where a stream tells how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
+
+_FREE = (None, "auto", "none")
+
+# Chat windows fold away what stands between these.
+_THINK, _THOUGHT = "<think>\n", "\n</think>\n\n"
+_STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DOTALL)
+_LISTED = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
+# What Open WebUI and LibreChat have a model do beside the conversation.
+_CHORE = re.compile(
+    r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title)"
+)
+CHECKED = "\n\n*Checked against the documents:*\n\n"
+"""Stands between a draft that was told and what is left of it."""
 _CITED = re.compile(r"\[(\d+)\]")
 
 MODEL = "keqa"
@@ -60,11 +75,13 @@ class ChatRequest(BaseModel):
     stream: bool = False
     stream_options: _StreamOptions | None = None
     n: int | None = None
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
+    tool_choice: Any = None
+    function_call: Any = None
     response_format: dict[str, Any] | None = None
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
+    story: Story | None = None
+    sources_in_text: bool = True
 
     @classmethod
     def read(cls, body: bytes) -> ChatRequest:
@@ -75,10 +92,15 @@ class ChatRequest(BaseModel):
         wants_form = (found.response_format or {}).get("type", "text") != "text"
         refused = {
             "n": (found.n or 1) != 1 and "a question has one answer",
-            "tools": bool(found.tools) and "no tools can be called",
-            "functions": bool(found.functions) and "no functions can be called",
+            # A chat window offers its own tools with every question: whoever is offered some need not call any.
+            "tool_choice": found.tool_choice not in _FREE and "no tools can be called",
+            "function_call": found.function_call not in _FREE and "no functions can be called",
             "response_format": wants_form and "an answer is text",
         }
+        if _CHORE.match(found.question):
+            # It would cost as much as a question, and the answer would be none.
+            message = "a title, tags or questions for a chat window are no question to the documents"
+            raise ProblemError(400, message, code="no_question", param="messages")
         for name, why in refused.items():
             if why:
                 raise ProblemError(400, f"{name}: {why}", code="unsupported_parameter", param=name)
@@ -94,11 +116,11 @@ class ChatRequest(BaseModel):
         """The questions before the last one, each with its answer, where it had one; what else was said is not read."""
         turns: list[dict[str, str]] = []
         for message in self.messages[: self._last]:
-            said = " ".join(_texts(message.content))
+            said = "\n".join(_texts(message.content))
             if message.role == "user" and said.strip():
                 turns.append({"question": said})
-            elif message.role == "assistant" and turns and said.strip():
-                turns[-1].setdefault("answer", said)
+            elif message.role == "assistant" and turns and (answer := _bare(said)):
+                turns[-1].setdefault("answer", answer)
         return turns
 
     @property
@@ -120,6 +142,11 @@ def _texts(content: str | list[_TextPart] | None) -> list[str]:
     return [content] if content else []
 
 
+def _bare(said: str) -> str:
+    """An answer as a window sends it back, without the story before it and the sources after it."""
+    return _LISTED.sub("", _STORY.sub("", said)).rpartition(CHECKED)[2].strip()
+
+
 def _text(content: str | list[_TextPart] | None) -> str:
     if isinstance(content, list):
         if any(part.type != "text" or part.text is None for part in content):
@@ -136,8 +163,12 @@ def no_model(name: str) -> ProblemError:
 class Completion:
     """The answer to one request, whole or as events."""
 
-    def __init__(self) -> None:
+    def __init__(self, story: Story = "none", lms: Sequence[Any] = ()) -> None:
+        """Begin one; the story must repeat no key of its language models."""
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
+        self._story, self._lms = story, lms
+        # Of an answer, what was written and what was told of it; and whether it was written otherwise since.
+        self._written, self._told, self._otherwise, self._thinks = "", "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
         """The answer in one piece."""
@@ -146,15 +177,53 @@ class Completion:
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
     def begun(self) -> str:
-        """The event that an answer has begun."""
-        return self._event({"role": "assistant", "content": ""})
+        """The events that an answer has begun."""
+        return self._event({"role": "assistant", "content": ""}) + "".join(self._tells("Looking into it.\n"))
 
-    def answered(self, record: QuestionRecord, *, with_usage: bool) -> Iterator[str]:
-        """The events of an answer."""
-        yield self._event({"content": content_of(record)})
-        yield self._event(_beside(record), "stop")
+    def happened(self, one: Progress) -> str:
+        """The events of what happened; words that are checked yet are a part of the story, as is all else."""
+        if not isinstance(one, AnswerPart):
+            return "".join(self._tells(f"{one}\n"))
+        if one.draft:
+            return "".join(self._tells(one.text if one.at else f"Draft: {one.text}"))
+        self._otherwise = self._otherwise or one.at != len(self._written)
+        # What was told cannot be taken back: another answer is told when it counts.
+        if self._otherwise:
+            return ""
+        self._written += one.text
+        # What can be the beginning of markup waits for what follows.
+        new = harmless(self._written.rstrip("!]<"))[len(self._told) :]
+        self._told += new
+        return "".join(self._said(new))
+
+    def answered(
+        self, record: QuestionRecord, *, with_usage: bool, link: Callable[[Source], str | None] | None = None
+    ) -> Iterator[str]:
+        """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
+        answer, told = harmless(text_of(record)), self._told
+        rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
+        listed = "" if link is None or record.unanswered is not None else sources_text(sources_of(record), link)
+        yield from self._said(rest)
+        if listed:
+            yield from self._said(f"\n\n{listed}")
+        yield self._event({**_beside(record), "answer": text_of(record)}, "stop")
         if with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
+
+    def _tells(self, words: str) -> Iterator[str]:
+        words = str(without_secrets(words, self._lms))
+        if self._story == "reasoning":
+            yield self._event({"reasoning_content": words})
+        elif self._story == "text" and not self._told:
+            yield self._event({"content": f"{'' if self._thinks else _THINK}{words.replace('<', '‹')}"})
+            self._thinks = True
+
+    def _said(self, text: str) -> Iterator[str]:
+        if self._thinks:
+            self._thinks = False
+            yield self._event({"content": _THOUGHT})
+        if text:
+            yield self._event({"content": text})
 
     def _event(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -183,15 +252,21 @@ def usage(record: QuestionRecord) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def content_of(record: QuestionRecord) -> str:
-    """What a message says; below a written answer its sources by number, as not all clients show annotations."""
+def text_of(record: QuestionRecord) -> str:
+    """The answer as a message says it, without its sources."""
     written = record.written
     if written is None or not written.text:
         return said(record)
-    sources = [f"{number}. {source.label}" for number, source in enumerate(sources_of(record), start=1)]
-    notes = [listed(written)] if written.style == "list" else []
     # What is quoted from documents shall load no image and lead nowhere where a client shows it as Markdown.
-    return _MARKDOWN.sub(r"\1 ", "\n\n".join([said(record), *notes]) + _SOURCES + "\n".join(sources))
+    return harmless("\n\n".join([said(record), *([listed(written)] if written.style == "list" else [])]))
+
+
+def content_of(record: QuestionRecord) -> str:
+    """What a message says; below a written answer its sources by number, as not all clients show annotations."""
+    text = text_of(record)
+    if record.written is None or not record.written.text:
+        return text
+    return f"{text}\n\n{sources_text(sources_of(record), lambda source: None)}"
 
 
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
@@ -213,7 +288,7 @@ def _brief(written: Written) -> dict[str, Any]:
 def _beside(record: QuestionRecord) -> dict[str, Any]:
     """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
     facts, annotations = facts_of(record), []
-    text, _, _ = content_of(record).partition(_SOURCES)
+    text = text_of(record)
     for number, source in enumerate(facts["sources"], start=1):
         title = source.label if source.file else source.title or source.id
         written = record.written is not None and record.written.text

@@ -12,9 +12,9 @@ import ipaddress
 import math
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
@@ -28,6 +28,7 @@ OPEN = "/health"
 PAGE = "/"
 """The page, which asks for the token and sends it with each question; by itself it shows nothing of the index."""
 
+_FIELDS = 8
 _METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 _HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 # What is left of a body that is not read would be taken for the next request.
@@ -52,11 +53,15 @@ class Guard:
         paths: Iterable[str],
         token: str | None = None,
         hosts: Iterable[str] = (),
+        opened: str = "",
+        larger: Mapping[str, int] | None = None,
     ) -> None:
-        # An address, ``localhost`` and the machine's own name reach it as well as the names in ``hosts``.
+        # An address, ``localhost`` and the machine's own name reach it as well as the names in ``hosts``. What lies
+        # below `opened` may be read by a link with a ticket, too. Some paths take larger bodies.
         self._app, self._limits, self._metrics = app, limits, metrics
         self._paths = frozenset(paths)
         self._digest = None if token is None else _digest(token.encode())
+        self._opened, self._larger = opened, larger or {}
         self._hosts = frozenset(map(str.lower, ("localhost", socket.gethostname(), *hosts)))
         self._rate = RateLimiter(limits.rate)
 
@@ -109,17 +114,31 @@ class Guard:
             raise ProblemError(421, message, code="unknown_host")
         pages = [_place(origin) != hosts[0].lower() for origin in headers.getlist("origin")]
         sites = [site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")]
-        # Somebody may follow a link to the page, from anywhere.
-        follows = scope["path"] == PAGE and headers.getlist("sec-fetch-mode") == ["navigate"] and not pages
+        # Somebody may follow a link to the page or to a document, from anywhere.
+        led = self._has_ticket(scope)
+        follows = (scope["path"] == PAGE or led) and headers.getlist("sec-fetch-mode") == ["navigate"] and not pages
         if any(pages) or (any(sites) and not follows):
             raise ProblemError(403, "no page of another site may ask this server", code="cross_site")
         secured = self._digest is not None and scope["path"] not in (OPEN, PAGE)
-        if secured and not self._knows(headers.getlist("authorization")):
+        if secured and not led and not self._knows(headers.getlist("authorization")):
             message = (
                 "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is opened at "
                 "the address that the command printed"
             )
             raise ProblemError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+    def ticket(self, path: str) -> str:
+        """What a link to a document carries, which a browser sends without a header: good for that document alone."""
+        return "" if self._digest is None else hmac.new(self._digest, path.encode(), hashlib.sha256).hexdigest()
+
+    def _has_ticket(self, scope: Scope) -> bool:
+        path, query = scope["path"], scope.get("query_string", b"").decode("latin-1")
+        if not self._opened or not path.startswith(self._opened) or scope["method"] not in ("GET", "HEAD"):
+            return False
+        given = parse_qs(query, max_num_fields=_FIELDS).get("ticket", []) if query.count("&") < _FIELDS else []
+        return self._digest is None or (
+            len(given) == 1 and hmac.compare_digest(given[0].encode(), self.ticket(path).encode())
+        )
 
     def _is_own(self, host: str) -> bool:
         try:
@@ -138,7 +157,7 @@ class Guard:
         return same and scheme.lower() == "bearer"
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        most = self._limits.max_body
+        most = self._larger.get(scope["path"], self._limits.max_body)
         too_large = ProblemError(413, f"the body may have {most:,} bytes", code="body_too_large", headers=_CLOSE)
         for name, value in scope["headers"]:
             if name.lower() == b"content-length" and value.isdigit() and int(value[:20]) > most:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated, Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
-from keqa.programs.prediction import Source
+from keqa.programs.prediction import AnswerPart, Source
 from keqa.programs.records import PlacedText
 from keqa.programs.unanswered import said
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers, FolderSync, in_step
 from keqa.server.chat import facts_of
 from keqa.server.limits import problem_of
+from keqa.storage.redaction import without_secrets
 
 
 class Answer(BaseModel):
@@ -78,9 +80,18 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
         question: Annotated[str, Field(description="The question, complete in itself.")],
         answer_type: Annotated[AnswerType, Field(description="What kind of answer it wants.")] = "short",
         choices: Annotated[list[str] | None, Field(description="The options of a choice.")] = None,
+        *,
+        context: Context[None],
     ) -> Answer:
         try:
-            record = await answers.ask(answers.check(question, answer_type, choices or []))
+            steps, record = 0, None
+            async for one in answers.followed(answers.check(question, answer_type, choices or [])):
+                if isinstance(one, asyncio.Future):
+                    record = one.result()
+                elif one is not None and not isinstance(one, AnswerPart):
+                    steps += 1
+                    await context.report_progress(steps, message=without_secrets(str(one), answers.lms))
+            assert record is not None, "what is followed ends"
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
         return Answer(answer=said(record), **facts_of(record))

@@ -378,6 +378,8 @@ class Decoder:
             if job.settings.logprobs is not None:
                 job.scores.append(scored(logits[offset], token, job.settings.logprobs))
             job.drawn.append(token)
+            if job.told is not None:
+                job.told(job.drawn)
             if job.ended(job.drawn):
                 finished.append((start + offset, "stop"))
             elif len(job.drawn) >= job.settings.max_tokens:

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from dspy import lm15
 
+from keqa.lms.drafts import Telling, who_listens
 from keqa.lms.local.tokenizing import Texts, check_request, stop_tokens
 from keqa.lms.local.weights import load_model
+from keqa.lms.loops import let_leave
 
 if TYPE_CHECKING:
     from keqa.lms.local.sampling import Job
@@ -140,7 +142,10 @@ class LocalEngine(ABC):
                 except Exception as error:
                     future.set_exception(error)
 
-        job = Job(tokens, shared, settings, self.texts.ended(stops), finish, lambda: not future.cancelled())
+        listener = who_listens()
+        told = None if listener is None else Telling(listener, self.texts.decode, stops)
+        job = Job(tokens, shared, settings, self.texts.ended(stops), finish, lambda: not future.cancelled(), told)
+        let_leave(future)
         self._queue.put(job)
         if self._closed.is_set():
             job.finish(lm15.ConfigurationError(CLOSED))

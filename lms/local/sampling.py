@@ -39,6 +39,7 @@ class Job:
     ended: Callable[[list[int]], bool]
     finish: Callable[[str | Exception], None]
     wanted: Callable[[], bool] = lambda: True
+    told: Callable[[list[int]], None] | None = None
     drawn: list[int] = field(default_factory=list)
     scores: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
     uniforms: list[float] = field(default_factory=list)

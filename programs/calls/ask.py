@@ -15,10 +15,12 @@ has to be a part of them, or else every rollout would draw the same samples.
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,11 +32,12 @@ from dspy.clients.cache import Cache
 
 from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
+from keqa.lms.drafts import drafts_to
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
-from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty, sound
-from keqa.programs.prediction import Searching
+from keqa.programs.calls.texts import COPIED, Copies, Draft, Guarded, first_line, only_line, refusing_empty, sound
+from keqa.programs.prediction import AnswerPart, Searching
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
@@ -65,6 +68,8 @@ async def ask(
     numbered: bool = False,
     fitting: list[str] | dict[int, str] | None = None,
     copies: Copies | None = None,
+    told: str | None = None,
+    draft: bool = False,
     usable: Callable[[dspy.Prediction], object] | None = None,
     shorter: Callable[[CallError], Mapping[str, Any] | None] = lambda error: None,
     **arguments: Any,
@@ -83,6 +88,8 @@ async def ask(
             the worse half of them is dropped, from here too.
         copies: Refuses what was copied from a demonstration; then none is shown any more. Language models that are
             asked without any lose the form, so one short line without a marker is an answer as well.
+        told: The output field whose words are told to whoever hears of the question, while they are written.
+        draft: Whether what they say is checked afterwards.
         usable: See `predict`.
         shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
         **arguments: As for `predict`.
@@ -105,7 +112,8 @@ async def ask(
             caller = context().caller or predict
             known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
             check = partial(_all, checks) if checks else None
-            prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
+            with _telling(told, draft):
+                prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
         except CallError as error:
             if copies is not None:
                 copies.hear(error)
@@ -122,6 +130,30 @@ async def ask(
             return dspy.Prediction(answer=line)
         tried.record(harmless=tried.draws == 0)
         return prediction
+
+
+@contextmanager
+def _telling(field: str | None, checked: bool) -> Iterator[None]:
+    """Within it the words of a field are told as they come; an answer that may be withheld is not."""
+    heard = bool(context().hears) and not current().provisional
+    if field is None or not heard or dspy.settings.send_stream is not None:
+        yield
+        return
+    draft, loop, own = Draft(field), asyncio.get_running_loop(), contextvars.copy_context()
+
+    def tell(words: str | None) -> None:
+        for at, text in draft.take(words):
+            # Who has left ends the question at its next event.
+            with suppress(asyncio.CancelledError):
+                report(AnswerPart(at, text, checked or context().drafts))
+
+    def listener(words: str | None) -> None:
+        # Words come from the threads of language models, and events happen in the question's loop, if that still runs.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(tell, words, context=own)
+
+    with drafts_to(listener):
+        yield
 
 
 @dataclass

@@ -17,6 +17,7 @@ import dspy
 
 from keqa.data.question import Question, refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
+from keqa.lms.loops import leaving
 from keqa.programs.arguments import InFlight, check
 from keqa.programs.calls.session import heard_by
 from keqa.programs.prediction import Answered, Progress
@@ -135,9 +136,10 @@ def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
             raise asyncio.CancelledError
         events.put(event)
 
-    def work() -> None:
+    def work(leave: queue.SimpleQueue[Callable[[], None]]) -> None:
         try:
-            with heard_by(hears):
+            with leaving() as leaves, heard_by(hears):
+                leave.put(leaves)
                 prediction = ask()
             events.put(Answered(prediction))
         except BaseException as error:
@@ -146,7 +148,8 @@ def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
     own = contextvars.copy_context()
 
     def read() -> Iterator[Progress]:
-        threading.Thread(target=own.run, args=(work,), name="keqa-stream", daemon=True).start()
+        leave: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=own.run, args=(work, leave), name="keqa-stream", daemon=True).start()
         try:
             while True:
                 event = events.get()
@@ -157,6 +160,7 @@ def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
                     return
         finally:
             left.set()
+            leave.get()()
 
     return read()
 

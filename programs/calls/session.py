@@ -309,6 +309,10 @@ class Context:
     """Ids of questions of which a utility reference shows nothing."""
     kept: list[Callable[[], None]] | None = None
     """How the replies to the call that is made now can be forgotten, as caches report them."""
+    drafts: bool = False
+    """Whether what is written here is no answer yet, whatever comes of it."""
+    findings: Mapping[Any, Any] | None = None
+    """What earlier questions of a conversation settled; see `keqa.programs.earlier`."""
     caller: Callable[..., Coroutine[Any, Any, dspy.Prediction]] | None = None
     """Makes calls in the place of `keqa.programs.calls.ask.predict`; told as `nth` how many attempts failed before."""
 

@@ -25,7 +25,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures.markers import CONTROL_TOKEN, broken_up, without_completed
+from keqa.signatures.markers import CONTROL_TOKEN, broken_up, sections, without_completed
 from keqa.signatures.react import TURN_MARKER
 
 # Between these DSPy takes JSON in any message for parts of other kinds, such as an image that is fetched.
@@ -222,6 +222,24 @@ def _announces(line: str) -> bool:
     if said[:1] != ["answer"]:
         return False
     return said[1:] == ["is"] or (said[1:2] in ([], ["to"]) and (colon or said[-1] == "is"))
+
+
+class Draft:
+    """The value of a field while its reply is written: what can be the beginning of a marker is held back."""
+
+    def __init__(self, field: str) -> None:
+        self._field, self._reply, self._told = field, "", ""
+
+    def take(self, words: str | None) -> list[tuple[int, str]]:
+        """The next words of the reply, None where it begins; what is new of the value, and where in it that stands."""
+        self._reply = "" if words is None else self._reply + words
+        value = next((self._reply[one.start : one.end] for one in sections(self._reply) if one.name == self._field), "")
+        before, line_break, last = value.rpartition("\n")
+        held = last.lstrip().startswith(("[", "`"))
+        told = sound(before if held and line_break else "" if held else value).strip()
+        common = len(self._told) if told.startswith(self._told) else 0
+        changed, self._told = told != self._told, told
+        return [(common, told[common:])] if changed and told else []
 
 
 def first_line(reply: str, field: str) -> str | None:

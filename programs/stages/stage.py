@@ -216,6 +216,7 @@ class Answering(Stage):
         triples: Sequence[str] = (),
         number: int | None = None,
         predictor: dspy.Predict | None = None,
+        told: bool = False,
     ) -> str:
         """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
         # The papers' prompts are asked as their papers do.
@@ -227,6 +228,7 @@ class Answering(Stage):
             for_answer=True,
             fitting=list(passages),
             copies=copies,
+            told="answer" if told else None,
             question=question,
             answer_type=answer_type,
             choices=list(choices),
@@ -254,6 +256,7 @@ class Summarizing(Stage):
             "summarize",
             for_answer=True,
             numbered=True,
+            told="answer",
             question=question,
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
             answer_type=answer_type,

@@ -80,6 +80,7 @@ class Writing(Stage):
             told = {"statements": statements, "table": table, "text": _in_markdown(table)}
             return written.model_copy(update=told)
         asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
+        asked |= {"told": "text", "draft": True}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
         sentences = [] if is_abstention(text) else cited_sentences(text)

@@ -164,7 +164,7 @@ def test_a_written_answer_for_openais_clients_and_agents(serve, server, found):
     message = serve(server).chat().json()["choices"][0]["message"]
     # Nothing that documents hold is an image, a link or a tag for a client that reads Markdown.
     text = "Ann Lee governs Carmouth [1]. She earns < b>millions< /b> [2]."
-    sources = "1. Town hall (town.md, Mayor)\n2. Report (! [x] (http://a.b).md)"
+    sources = "1. Town hall (town.md, Mayor)\n2. Report (!\\[x\\](http://a.b).md)"
     assert message["content"] == f"{text}\n\nSources:\n\n{sources}"
     cited = [one["url_citation"] for one in message["annotations"]]
     assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]

@@ -175,6 +175,8 @@ class OpenAIServer:
     _: KW_ONLY
     latency: float = 0.0
     """Seconds that every answer takes, in which other requests are served."""
+    word_latency: float = 0.0
+    """Seconds before each word of a stream."""
     faults: FaultPlan | None = None
     hang_seconds: float = 60.0
     """How long a hanging call stays open before its connection is closed."""
@@ -328,7 +330,8 @@ class Handler(LocalHandler):
         except HTTPFault as fault:
             return failed(fault.status, str(fault), fault.code, **fault.headers)
         if call.body.get("stream"):
-            return Sent(_events(sound), headers={"Content-Type": "text/event-stream"})
+            manner = "words" if owner.word_latency else "whole"
+            return Sent(_events(sound), headers={"Content-Type": "text/event-stream"}, manner=manner)
         return Sent(sound)
 
     def send(self, sent: Sent) -> None:
@@ -341,10 +344,15 @@ class Handler(LocalHandler):
         with suppress(OSError):
             if sent.manner == "hang":
                 owner.wait(owner.hang_seconds)
-            if sent.manner in ("drip", "short"):
+            if sent.manner in ("drip", "short", "words"):
                 self.wfile.write(self.head(sent.status, len(data), sent.headers))
             if sent.manner == "short":
                 self.wfile.write(data[: len(data) // 2])
+            if sent.manner == "words":
+                for event in data.split(b"\n\n")[:-1]:
+                    owner.wait(owner.word_latency)
+                    self.wfile.write(event + b"\n\n")
+                return
             if sent.manner == "drip":
                 # A byte now and then, for as long as a hanging call stays open.
                 for place in range(len(data)):

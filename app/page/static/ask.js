@@ -17,18 +17,137 @@ const form = el("form", { "aria-label": "Ask a question" }, el("label", {}, "Que
 const MOST_TURNS = 10, KEPT = "keqa-conversation";
 const about = el("p", { class: "soft", id: "about", hidden: true });
 let running = null, history = [], kept = [];
+const { documents, conversations, adds, secured } = pageData();
+const earlier = el("details", { class: "card", id: "earlier", hidden: !conversations }, el("summary", {}, "Conversations"));
+const drop = el("p", { class: "soft", id: "drop", hidden: !adds }, "Drop a document here to add it, or ");
 
-main.append(about, form, state, turns);
+main.append(about, form, drop, state, turns, earlier);
 kind.addEventListener("change", () => { choicesLabel.hidden = kind.value !== "choice"; });
 stop.addEventListener("click", () => running && running.abort());
 afresh.addEventListener("click", () => {
+  begin();
+  question.focus();
+});
+
+function begin() {
   history = [];
   keep([]);
+  name("");
   turns.replaceChildren();
   afresh.disabled = true;
   state.textContent = "";
-  question.focus();
-});
+}
+
+function headers(further = {}) {
+  return token.value ? { ...further, Authorization: `Bearer ${token.value}` } : further;
+}
+
+async function why(reply) {
+  if (reply.status === 401) {
+    tokenLabel.hidden = false;
+    token.focus();
+  }
+  try { return (await reply.json()).error.message; } catch { return `the server answered ${reply.status}`; }
+}
+
+async function saved(reply, called) {
+  const link = el("a", { href: URL.createObjectURL(await reply.blob()), download: called });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+// Where the server keeps conversations, the tab knows the name of its own alone.
+function name(given) {
+  try {
+    if (given === undefined) return sessionStorage.getItem(`${KEPT}-name`) || "";
+    sessionStorage.setItem(`${KEPT}-name`, given);
+  } catch { /* There is no storage: what is kept is found in the list. */ }
+  return current = given || "";
+}
+let current = "";
+
+async function list() {
+  const reply = await fetch(conversations, { headers: headers() });
+  if (!reply.ok) throw new Error(await why(reply));
+  const found = (await reply.json()).conversations;
+  const line = (one) => el("li", { class: one.id === current ? "current" : "" },
+    el("button", { type: "button", class: "plain", dir: "auto", onclick: () => resume(one.id).catch(say) }, one.title || one.id),
+    el("span", { class: "soft" }, ` ${new Date(one.changed).toLocaleString()} `),
+    ...["html", "md"].map((form) => el("button", { type: "button", class: "small", "aria-label": `Save ${one.title} as ${form}`,
+      onclick: () => save(one.id, form).catch(say) }, form === "md" ? "Markdown" : "HTML")),
+    el("button", { type: "button", class: "small", "aria-label": `Delete ${one.title}`, onclick: () => remove(one).catch(say) }, "Delete"));
+  earlier.querySelectorAll("ul, p").forEach((one) => one.remove());
+  earlier.append(found.length ? el("ul", { class: "plain" }, found.map(line)) : el("p", { class: "soft" }, "None is kept yet."));
+}
+
+function say(error) {
+  state.textContent = error.message;
+}
+
+async function resume(id) {
+  if (running) return;
+  const reply = await fetch(`${conversations}/${id}`, { headers: headers() });
+  if (!reply.ok) {
+    if (reply.status !== 401) begin();
+    throw new Error(await why(reply));
+  }
+  begin();
+  name(id);
+  for (const one of (await reply.json()).turns) {
+    const turn = live(one.question);
+    if (one.record) turn.hears({ kind: "Answered", ...one });
+    else turn.failed(one.error || "It was broken off before its answer was there.");
+    turns.prepend(turn.element);
+  }
+  state.textContent = "";
+  afresh.disabled = false;
+}
+
+async function save(id, form) {
+  const reply = await fetch(`${conversations}/${id}?form=${form}`, { headers: headers() });
+  if (!reply.ok) throw new Error(await why(reply));
+  await saved(reply, `conversation.${form}`);
+}
+
+async function remove(one) {
+  const reply = await fetch(`${conversations}/${one.id}`, { method: "DELETE", headers: headers() });
+  if (!reply.ok) throw new Error(await why(reply));
+  if (one.id === current) begin();
+  await list();
+  state.textContent = "Deleted.";
+}
+
+if (conversations) earlier.addEventListener("toggle", () => earlier.open && list().catch(say));
+
+// Documents that are dropped on the page, or chosen, are added one after the other.
+if (adds) {
+  const chosen = el("input", { type: "file", id: "chosen", multiple: true, accept: adds.kinds.join(), class: "for-readers" });
+  drop.append(el("label", { for: "chosen", class: "button" }, "choose one"), chosen);
+  chosen.addEventListener("change", () => add([...chosen.files]));
+  document.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
+  document.addEventListener("dragleave", () => drop.classList.remove("over"));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    drop.classList.remove("over");
+    add([...event.dataTransfer.files]);
+  });
+}
+
+async function add(given) {
+  for (const file of given) {
+    state.textContent = `adding ${file.name}…`;
+    try {
+      if (file.size > adds.most) throw new Error(`${file.name} is larger than ${adds.most.toLocaleString("en")} bytes`);
+      const reply = await fetch(`${adds.path}?name=${encodeURIComponent(file.name)}`,
+        { method: "POST", headers: headers({ "Content-Type": "application/octet-stream" }), body: file });
+      if (!reply.ok) throw new Error(await why(reply));
+      state.textContent = `Added ${file.name}: ${counted((await reply.json()).passages, "passage")}. The next question sees it.`;
+    } catch (error) {
+      say(error);
+      return;
+    }
+  }
+}
 question.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
@@ -53,10 +172,10 @@ form.addEventListener("submit", async (event) => {
     ask.disabled = false;
     stop.disabled = true;
     afresh.disabled = !turns.children.length;
+    if (earlier.open) list().catch(() => {});
   }
 });
 
-const documents = pageData().documents;
 if (documents) documentLink = (source) => {
   if (!source.file) return null;
   const path = source.file.split("/").map(encodeURIComponent).join("/"), page = source.page ? `#page=${source.page}` : "";
@@ -73,20 +192,11 @@ if (documents) documentLink = (source) => {
 };
 
 async function follow(text, turn, signal) {
-  const body = { question: text, answer_type: kind.value, history };
+  const body = { question: text, answer_type: kind.value, ...(conversations ? { conversation: current } : { history }) };
   if (kind.value === "choice") body.choices = choices.value.split("\n").map((one) => one.trim()).filter(Boolean);
-  const headers = { "Content-Type": "application/json" };
-  if (token.value) headers.Authorization = `Bearer ${token.value}`;
-  const reply = await fetch("/ask", { method: "POST", headers, body: JSON.stringify(body), signal });
-  if (!reply.ok) {
-    if (reply.status === 401) {
-      tokenLabel.hidden = false;
-      token.focus();
-    }
-    let why = `the server answered ${reply.status}`;
-    try { why = (await reply.json()).error.message; } catch { /* not ours */ }
-    throw new Error(why);
-  }
+  const sent = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal };
+  const reply = await fetch("/ask", sent);
+  if (!reply.ok) throw new Error(await why(reply));
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "", ended = false;
   for (;;) {
@@ -98,11 +208,12 @@ async function follow(text, turn, signal) {
       if (!line.startsWith("data: ")) continue;
       const event = JSON.parse(line.slice(6));
       ended = ended || event.kind === "Answered" || event.kind === "Failed";
-      turn.hears(event);
+      if (event.kind === "Kept") name(event.conversation);
+      else turn.hears(event);
       if (event.kind === "Answered") {
         history = [...history, { question: text, answer: event.record.answer }].slice(-MOST_TURNS);
         question.value = "";
-        keep([...kept, [text, event]]);
+        if (!conversations) keep([...kept, [text, event]]);
         if (about.hidden) sayAbout().catch(() => {});
       }
     }
@@ -112,8 +223,7 @@ async function follow(text, turn, signal) {
 
 // What answers; where there is a token, only those who have it are told.
 async function sayAbout() {
-  const headers = token.value ? { Authorization: `Bearer ${token.value}` } : {};
-  const reply = await fetch("/about", { headers });
+  const reply = await fetch("/about", { headers: headers() });
   if (reply.ok) about.textContent = (await reply.json()).about;
   about.hidden = !about.textContent;
 }
@@ -148,7 +258,9 @@ function restore() {
 // A question in work: a card for each quiz, which its events fill.
 function live(text) {
   const cards = new Map(), list = el("div", {});
-  const element = el("article", { class: "turn" }, el("h2", { dir: "auto" }, text), list);
+  const draft = el("section", { class: "card answer draft", "aria-label": "Answer, while it is written", hidden: true });
+  const element = el("article", { class: "turn" }, el("h2", { dir: "auto" }, text), draft, list);
+  let written = "";
   const card = (index, title) => {
     const name = index ? `Quiz ${index}` : "The question itself";
     if (!cards.has(index)) {
@@ -163,6 +275,13 @@ function live(text) {
   // The server holds a risk, and has not yet decided whether it answers.
   const mark = (event) => event.provisional ? " (provisional: the answer may yet be withheld)" : "";
   const hears = (event) => {
+    if (event.kind === "AnswerPart") {
+      written = written.slice(0, event.at) + event.text;
+      draft.hidden = false;
+      draft.replaceChildren(el("p", { class: answerStyle(written), dir: "auto" }, written));
+      if (state.textContent !== "writing the answer…") state.textContent = "writing the answer…";
+      return;
+    }
     if (event.said) state.textContent = event.said;
     if (event.kind === "QuizFound") line(card(event.index, event.text), "…", "soft waiting");
     if (event.kind === "Rewritten") list.prepend(el("p", { class: "soft", dir: "auto" }, `Asked as: ${event.text}`));
@@ -179,22 +298,26 @@ function live(text) {
       const where = card(event.index, event.text);
       const waiting = where.querySelector(".waiting");
       if (waiting) waiting.remove();
+      if (event.earlier) line(where, `settled before: ${event.earlier}`, "soft");
       line(where, event.answer === null ? `no answer (${QUIZ_SOURCES[event.source] || event.source})` : `answer: ${event.answer}${mark(event)}`, event.answer === null ? "warn" : "good");
     }
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));
       const { answer, unanswered, guessed } = event.record;
       state.textContent = answer === null ? `No answer: ${event.message || ""}` : unanswered ? answer
-        : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
+        : answer.length > LONG ? "The answer is there." : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
     } else if (event.kind === "Failed") failed(event.message);
   };
   const failed = (why) => {
     for (const waiting of element.querySelectorAll(".waiting")) waiting.remove();
+    draft.remove();
     list.append(el("p", { class: "bad", role: "alert" }, why));
     state.textContent = "";
   };
   return { element, hears, failed };
 }
 
-restore();
-if (!pageData().secured) sayAbout().catch(() => {});
+const before = conversations ? name() : "";
+if (before && (!secured || token.value)) resume(before).catch(() => {});
+else restore();
+if (!secured || token.value) sayAbout().catch(() => {});

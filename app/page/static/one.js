@@ -1,1 +1,2 @@
-document.getElementById("main").append(story(pageData()));
+const told = pageData().stories || [pageData()];
+document.getElementById("main").append(...told.map((one) => story(one)));

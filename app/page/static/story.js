@@ -61,6 +61,13 @@ function story(data, withQuestion = true) {
     quizzes, own, notes(record.degradations || []), costs(record.cost));
 }
 
+// What is too long to be a headline.
+const LONG = 160;
+
+function answerStyle(text) {
+  return text && text.length > LONG ? "answer-text long" : "answer-text";
+}
+
 function answerCard(record, data, places) {
   const sources = data.sources || [];
   const card = el("section", { class: "card answer", "aria-label": "Answer" });
@@ -74,7 +81,7 @@ function answerCard(record, data, places) {
     card.append(el("p", { class: "answer-text", dir: "auto" }, record.unanswered.message), ...lookedAt(record.unanswered));
   } else {
     const guess = record.guessed && el("span", { class: "guess" }, " (a guess)");
-    card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || "", guess),
+    card.append(el("p", { class: answerStyle(record.answer), dir: "auto" }, record.answer || "", guess),
       el("p", { class: "soft" }, ANSWER_SOURCES[record.answer_source] || record.answer_source));
   }
   if (typeof record.withheld === "string") card.append(el("p", { class: "soft", dir: "auto" }, `Withheld: ${record.withheld}`));
@@ -185,6 +192,7 @@ function quizCard(quiz, label, number, places, data) {
   const card = el("section", { class: "card quiz", "aria-label": label },
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
+  if (quiz.earlier) card.append(el("p", { class: "soft", dir: "auto" }, `Settled before, and not asked again: ${quiz.earlier}`));
   if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
   else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));

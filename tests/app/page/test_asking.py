@@ -12,8 +12,10 @@ from fixtures.findings import EACH, GUESS, GUESSED, found
 from fixtures.serving import MARKUP, QUESTION, TOKEN, until
 from servers.openai_server import OpenAIServer
 
-from keqa.cli.serve import _about
+from keqa.cli.serve import about_of
+from keqa.conversations import Conversations
 from keqa.programs.abstention import Abstention
+from keqa.server.intake import Intake
 
 __all__ = ["found"]
 
@@ -208,6 +210,55 @@ def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, serve
     assert page.get_by_role("button", name="Ask").is_enabled()
 
 
+def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server, open_page, tmp_path):
+    serving = serve(server, conversations=Conversations(tmp_path / "kept"), token=TOKEN)
+    page = open_page(f"{serving.url}/#token={TOKEN}")
+    ask(page, QUESTION)
+    page.locator(".answer-text").wait_for()
+    asked = server.count
+    page.reload()
+    page.locator(".answer-text").get_by_text("Flora Isvik").wait_for()
+    assert page.locator(".passage.kept .text").inner_text() == MARKUP
+    ask(page, QUESTION)
+    page.get_by_text(f"Settled before, and not asked again: {QUESTION}").first.wait_for()
+    assert server.count - asked <= 3
+    page.get_by_role("button", name="New conversation").click()
+    assert page.locator(".answer-text").count() == 0
+    page.get_by_text("Conversations").click()
+    page.get_by_role("button", name=QUESTION, exact=True).click()
+    page.locator(".answer-text").nth(1).wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"Save {QUESTION} as md").click()
+    assert f"## {QUESTION}" in Path(download.value.path()).read_text()
+    page.get_by_role("button", name=f"Delete {QUESTION}").click()
+    page.get_by_text("None is kept yet.").wait_for()
+    assert page.locator(".answer-text").count() == 0
+    assert TOKEN not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+
+
+def test_a_document_is_dropped_on_the_page_or_chosen(serve, server, open_page, tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    serving = serve(server, watch=True, intake=Intake(str(tmp_path / "own"), folder, 100))
+    page = open_page(serving.url + "/")
+    page.evaluate(
+        """() => {
+          const data = new DataTransfer();
+          data.items.add(new File(["The ferry leaves at nine."], "ferry.txt"));
+          document.getElementById("turns").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }));
+        }"""
+    )
+    page.get_by_text("Added ferry.txt: 1 passage. The next question sees it.").wait_for()
+    for name, content, said in (
+        ("ferry.txt", b"x", "there is a document ferry.txt already"),
+        ("a.txt", b"x" * 101, "larger"),
+    ):
+        page.locator("#chosen").set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
+        page.get_by_role("status").get_by_text(said).wait_for()
+    assert [path.name for path in folder.iterdir()] == ["ferry.txt"]
+    assert not open_page(serve(server).url + "/").locator("#drop").is_visible()
+
+
 @pytest.mark.parametrize(
     ("index", "models", "program", "said"),
     [
@@ -222,7 +273,7 @@ def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, serve
 )
 def test_what_answers_is_named_without_addresses_and_folders(index, models, program, said):
     roles = SimpleNamespace(every=[SimpleNamespace(model=model) for model in models])
-    assert _about(SimpleNamespace(index=index, program=program), roles) == f"Answers from {said}"
+    assert about_of(SimpleNamespace(index=index, program=program), roles) == f"Answers from {said}"
 
 
 def test_stopping_frees_the_place(serve, slow, open_page):

@@ -1,7 +1,7 @@
 import importlib.util
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +14,10 @@ from tiny_model import save_tiny_model
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms import adapter, build_lm
+from keqa.lms.drafts import drafts_to
 from keqa.lms.local.engine import TransformersEngine
 from keqa.lms.local.weights import load_for_training, place_of_model
+from keqa.lms.loops import leaving
 from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 from keqa.signatures import AnswerQuiz
 
@@ -266,3 +268,26 @@ def test_weights_stored_in_half_the_precision_are_held_so(tmp_path: Path, monkey
     assert load_for_training(str(tmp_path))[1].dtype is torch.float32, "this processor multiplies halves more slowly"
     _, whole = load_for_training(str(tmp_path), torch.float32)
     assert whole.dtype is torch.float32
+
+
+def test_words_are_told_while_they_are_drawn(engine: TransformersEngine) -> None:
+    told: list[str | None] = []
+    with drafts_to(told.append):
+        future = engine.submit(request("a question", seed=1, stop=("\n\nUser:",)))
+    text = future.result().text
+    first, *words = told
+    assert first is None
+    assert len(words) > 1
+    # Half a character at the end waits for the reply.
+    assert text.startswith("".join(filter(None, words)))
+    # Who does not listen changes nothing, and is told nothing.
+    assert engine.complete(request("a question", seed=1, stop=("\n\nUser:",))).text == text
+    assert told == [None, *words]
+
+
+def test_who_leaves_takes_the_request_out_of_the_batch(engine: TransformersEngine) -> None:
+    with leaving() as leave:
+        future = engine.submit(request("a question", max_tokens=400))
+        leave()
+    with pytest.raises(CancelledError):
+        future.result()

@@ -1,0 +1,189 @@
+"""When a stream gives its first byte, each quiz, the first word of the answer, and its end: by client and in a browser.
+
+    python benchmarks/streaming.py [--repeat 5] [--shipped] [--pictures FOLDER]
+
+A scripted language model takes half a second for each call, and writes 20 words a second where it streams; a question
+has two quizzes and an answer of 48 words. It is asked through OpenAI's client and on the page, in Chromium, where what
+counts is what is on the page. With ``--shipped`` the model that ships answers a question of the testbed instead, in
+this process. Pictures of the page are taken at the first quiz, while the answer is written, and at the end: light,
+dark, and on a telephone. Exit code 1: the first sign of life took 0.3 seconds or more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import common
+import dspy
+import numpy as np
+from common import show
+from latency import QUESTION, Replies, lakes
+from openai import OpenAI
+from playwright.sync_api import Browser, Page, sync_playwright
+from servers.openai_server import OpenAIServer, markers
+
+import keqa
+from keqa.conversations import Conversations
+from keqa.server.answers import Answers
+from keqa.server.application import application
+from keqa.server.limits import ServerLimits
+from keqa.server.serving import listen, server
+
+CALL, WORD, FIRST = 0.5, 0.05, 0.3
+ANSWER = " ".join(["The lakes are ninety metres deep, as their keeper has measured them."] * 4)
+TESTBED = "What is the residence of the author of The Restless Song?"
+STEPS = ("first byte", "first sign of life", "first quiz settled", "last quiz settled", "first word", "end")
+_LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"viewport": {"width": 900, "height": 760}},
+    "dark": {"viewport": {"width": 900, "height": 760}, "color_scheme": "dark"},
+    "telephone": {"viewport": {"width": 390, "height": 760}},
+}
+# What is on the page, by the step that it stands for, and when it was there first.
+_WATCHED = """() => {
+  const seen = window.seen = {}, started = performance.now();
+  const has = (selector) => document.querySelector(selector);
+  const note = (name, there) => { if (there && !(name in seen)) seen[name] = (performance.now() - started) / 1000; };
+  const look = () => {
+    note("first sign of life", has(".turn"));
+    const settled = [...document.querySelectorAll(".turn .quiz")].filter((one) => /answer: /.test(one.textContent));
+    note("first quiz settled", settled.length > 0);
+    note("last quiz settled", settled.length && !has(".waiting"));
+    note("first word", has(".draft:not([hidden]) .answer-text") || has(".story .answer-text"));
+    note("end", has(".story .answer-text"));
+  };
+  new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
+}"""
+
+
+_FIRST_BYTE = """() => {
+  const asked = performance.getEntriesByType("resource").find((one) => one.name.endsWith("/ask"));
+  return (asked.responseStart - asked.startTime) / 1000;
+}"""
+
+
+class Prose(Replies):
+    """Replies of which the last is prose."""
+
+    def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        if "answered_quizzes" in messages[0]["content"]:
+            return [markers(explanation="Both are known.", answer=ANSWER)] * n
+        return super().__call__(messages, n, body)
+
+
+def main() -> int:
+    parser = common.parser(__doc__)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--shipped", action="store_true", help="the model that ships answers, over the testbed")
+    parser.add_argument("--pictures", type=Path, help="where pictures of the page go")
+    given = parser.parse_args()
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    os.environ["OPENAI_API_KEY"] = "none"
+    with tempfile.TemporaryDirectory() as folder, _serving(given.shipped, Path(folder)) as (url, question):
+        ways: dict[str, Callable[[], dict[str, float]]] = {"OpenAI's client": lambda: _by_client(url, question)}
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            )
+            ways["Chromium"] = lambda: _in_browser(browser, url, question)
+            _by_client(url, question)  # imports and connections
+            found = {name: [way() for _ in range(given.repeat)] for name, way in ways.items()}
+            if given.pictures is not None:
+                _pictures(browser, url, question, given.pictures)
+            browser.close()
+    rows = [
+        {"way": name, **{step: float(np.median([one.get(step, np.nan) for one in times])) for step in STEPS}}
+        for name, times in found.items()
+    ]
+    show(rows, f"Seconds from the question on, medians of {given.repeat}", digits=2)
+    return int(any(row["first sign of life"] >= FIRST for row in rows))
+
+
+@contextmanager
+def _serving(shipped: bool, folder: Path) -> Iterator[tuple[str, str]]:
+    with OpenAIServer(reply=Prose(2), latency=CALL, word_latency=WORD) as lm:
+        if shipped:
+            retriever: Any = keqa.open_encyclopedia()
+            roles = keqa.build_roles("keqa/tiny", cache=False)
+        else:
+            retriever = lakes(5)
+            roles = keqa.build_roles("openai/scripted", api_base=lm.api_base, cache=False)
+        program = keqa.KEQA(retriever, lms=roles, unanswered="guess")
+        answers = Answers(program, retriever, [roles.task], ServerLimits(rate=0))
+        about = "Answers from the testbed by keqa/tiny" if shipped else "Answers from lakes by openai/scripted"
+        web = server(application(answers, conversations=Conversations(folder), about=about), answers.limits, 1)
+        with listen("127.0.0.1", 0) as port:
+            thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
+            thread.start()
+            yield f"http://127.0.0.1:{port.getsockname()[1]}", TESTBED if shipped else QUESTION
+            web.should_exit = True
+            thread.join(10)
+
+
+def _by_client(url: str, question: str) -> dict[str, float]:
+    seen: dict[str, float] = {}
+    with OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+        started = time.perf_counter()
+
+        def note(step: str) -> None:
+            seen.setdefault(step, time.perf_counter() - started)
+
+        asked = [{"role": "user", "content": question}]
+        for chunk in client.chat.completions.create(model="keqa", messages=asked, stream=True):  # type: ignore[call-overload]
+            delta = chunk.choices[0].delta
+            note("first byte")
+            line = getattr(delta, "reasoning_content", None) or ""
+            if line:
+                note("first sign of life")
+            if line.startswith(("Answer: ", "No answer: ")):
+                note("first quiz settled")
+                seen["last quiz settled"] = time.perf_counter() - started
+            if delta.content:
+                note("first word")
+        note("end")
+    return seen
+
+
+def _in_browser(browser: Browser, url: str, question: str) -> dict[str, float]:
+    page = _asked(browser, url, question, _LOOKS["light"])
+    page.wait_for_selector(".story .answer-text", timeout=120_000)
+    seen: dict[str, float] = page.evaluate("window.seen")
+    seen["first byte"] = page.evaluate(_FIRST_BYTE)
+    page.context.close()
+    return seen
+
+
+def _asked(browser: Browser, url: str, question: str, look: dict[str, Any]) -> Page:
+    page = browser.new_context(**look).new_page()
+    page.goto(url + "/")
+    page.get_by_role("textbox", name="Question").fill(question)
+    page.evaluate(_WATCHED)
+    page.keyboard.press("Enter")
+    return page
+
+
+def _pictures(browser: Browser, url: str, question: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, look in _LOOKS.items():
+        page = _asked(browser, url, question, look)
+        page.wait_for_selector(".turn .quiz", timeout=120_000)
+        page.screenshot(path=folder / f"{name}-1.png")
+        page.wait_for_selector(".draft:not([hidden]), .story", timeout=120_000)
+        page.wait_for_timeout(400)
+        page.screenshot(path=folder / f"{name}-2.png")
+        page.wait_for_selector(".story .answer-text", timeout=120_000)
+        page.get_by_text("Conversations").click()
+        page.wait_for_selector("#earlier li")
+        page.screenshot(path=folder / f"{name}-3.png", full_page=True)
+        page.context.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

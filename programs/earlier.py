@@ -1,0 +1,53 @@
+"""What earlier questions of a conversation settled: a quiz that comes again is not asked again.
+
+Its record, with its passages, stands in the new question's record, and says which question found it. The same index and
+program must have answered; who keeps conversations sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from keqa.programs.calls.session import context, within
+from keqa.programs.records import QuestionRecord, QuizRecord
+
+Key = tuple[str, str, tuple[str, ...]]
+Findings = Mapping[Key, QuizRecord]
+"""Settled quizzes by what they ask: text, kind of answer and options."""
+
+
+def key_of(text: str, answer_type: str, choices: Iterable[str]) -> Key:
+    """What a quiz asks, in whatever case and with or without its question mark."""
+    return " ".join(text.casefold().split()).rstrip(" ?!."), answer_type, tuple(choices)
+
+
+def findings_of(records: Iterable[QuestionRecord]) -> Findings:
+    """What questions settled: the quizzes that have an answer which is no guess, the latest of those that ask alike."""
+    found: dict[Key, QuizRecord] = {}
+    for record in records:
+        asked = record.standalone or record.question
+        failed = {note.quiz for note in record.degradations if note.touches}
+        for quiz in (*record.quizzes, *([record.fallback] if record.fallback is not None else [])):
+            if quiz.answer is None or quiz.abstained or not _settled(quiz) or quiz.index in failed:
+                continue
+            text = quiz.resolved or quiz.text
+            kind = (record.answer_type, record.choices) if text == asked else ("short", ())
+            found[key_of(text, *kind)] = quiz.model_copy(update={"earlier": quiz.earlier or asked})
+    return found
+
+
+def _settled(quiz: QuizRecord) -> bool:
+    from_memory = quiz.source == "memory" and quiz.known is True
+    return from_memory or (quiz.source == "passages" and quiz.supported is not False)
+
+
+def knowing(findings: Findings) -> AbstractContextManager[None]:
+    """Within this context, quizzes that were settled before are not asked again."""
+    return within(findings=findings)
+
+
+def settled_before(text: str, answer_type: str, choices: Iterable[str]) -> QuizRecord | None:
+    """The record of a quiz that an earlier question settled."""
+    findings = context().findings
+    return findings.get(key_of(text, answer_type, choices)) if findings else None

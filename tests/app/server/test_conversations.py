@@ -1,0 +1,174 @@
+"""The conversations of the page: kept, resumed, told apart, exported, deleted, and there after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from fixtures.serving import QUESTION, TOKEN, until
+
+from keqa.conversations import Conversations
+from keqa.server.intake import Intake
+
+pytestmark = pytest.mark.server
+
+FOLLOW_UP = "To whom is the mayor of Carmouth married?"
+
+
+def events_of(client, **body):
+    answer = client.post("/ask", json={"question": QUESTION, **body})
+    parts = [part for part in answer.text.split("\n\n") if part.startswith("data: ")]
+    return [json.loads(part.removeprefix("data: ")) for part in parts]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return Conversations(tmp_path / "conversations")
+
+
+def test_a_conversation_goes_on_where_it_was_and_asks_nothing_again(serve, server, kept):
+    serving = serve(server, conversations=kept, about="Answers from own by scripted")
+    with serving.client as client:
+        first, *_, end = events_of(client, conversation="")
+        assert (first["kind"], end["kind"]) == ("Kept", "Answered")
+        name, asked = first["conversation"], server.count
+        *_, again = events_of(client, conversation=name)
+        # Rewritten, taken apart and summed up: the quizzes are known.
+        assert server.count - asked <= 3
+        quizzes = again["record"]["quizzes"]
+        assert [quiz["earlier"] for quiz in quizzes] == [QUESTION, QUESTION]
+        assert again["sources"] == end["sources"]
+        (listed,) = client.get("/conversations").json()["conversations"]
+        assert (listed["id"], listed["title"], listed["about"]) == (name, QUESTION, "Answers from own by scripted")
+        turns = client.get(f"/conversations/{name}").json()["turns"]
+        assert [turn["record"]["answer"] for turn in turns] == ["Flora Isvik", "Flora Isvik"]
+        markdown = client.get(f"/conversations/{name}?form=md")
+        assert markdown.headers["content-disposition"] == f'attachment; filename="conversation-{name}.md"'
+        assert f"## {QUESTION}\n\nFlora Isvik\n\nSources:" in markdown.text
+        assert client.get(f"/conversations/{name}?form=html").text.startswith("<!DOCTYPE html>")
+        assert client.delete(f"/conversations/{name}").status_code == 200
+        assert client.get(f"/conversations/{name}").status_code == 400
+        assert client.get("/conversations").json() == {"conversations": []}
+
+
+def test_another_program_or_index_settles_nothing_of_this_one(serve, server, kept):
+    with serve(server, conversations=kept).client as client:
+        name = events_of(client, conversation="")[0]["conversation"]
+    serving = serve(server, conversations=kept)
+    serving.answers._program.threshold = "3/5"
+    with serving.client as client:
+        *_, end = events_of(client, conversation=name)
+    assert [quiz["earlier"] for quiz in end["record"]["quizzes"]] == ["", ""]
+
+
+def test_only_who_may_ask_sees_them_and_only_where_they_are_kept(serve, server, kept):
+    with serve(server, conversations=kept, token=TOKEN).client as client:
+        for method, path in (("GET", "/conversations"), ("DELETE", f"/conversations/{'0' * 16}")):
+            assert client.request(method, path).status_code == 401
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        for path in ("..%2F..%2Fetc", "x", "0" * 16):
+            assert client.get(f"/conversations/{path}", headers=headers).status_code in (400, 404)
+        site = {**headers, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        assert client.get("/conversations", headers=site).status_code == 403
+    with serve(server).client as client:
+        assert client.get("/conversations").status_code == 404
+        assert client.post("/ask", json={"question": "Who?", "conversation": ""}).status_code == 400
+    assert server.count == 0
+
+
+@pytest.mark.process
+def test_a_kill_loses_nothing_but_the_answer_in_flight(server, own_index, tmp_path):
+    folder = tmp_path / "kept"
+    command = [sys.executable, "-m", "keqa", "serve", "--port", "0", "--no-token", "--no-look-first", "--no-cache"]
+    command += ["--index", str(own_index), "--lm", "openai/scripted", "--api-base", server.api_base]
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "KEQA_CONVERSATIONS": str(folder)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            said = next(line for line in process.stderr or () if "Serving at" in line)
+            address = re.search(r"http://[\d.:]+", said)[0]
+            with httpx.Client(base_url=address, timeout=60) as client:
+                name = events_of(client, conversation="")[0]["conversation"]
+                server.latency, asked = 60, server.count
+                with client.stream("POST", "/ask", json={"question": "And where?", "conversation": name}) as answer:
+                    lines = answer.iter_lines()
+                    assert "Kept" in next(lines)
+                    until(lambda: server.count > asked)
+                    os.kill(process.pid, signal.SIGKILL)
+        finally:
+            process.kill()
+    turns = Conversations(folder).read(name).turns
+    assert [(turn.question, turn.record and turn.record.answer) for turn in turns] == [
+        (QUESTION, "Flora Isvik"),
+        ("And where?", None),
+    ]
+    assert [path.name for path in folder.iterdir()] == [f"{name}.json"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "docs"
+    made.mkdir()
+    (made / "old.txt").write_text("An old document about harbours.")
+    return made
+
+
+def put(client, name, content=b"The ferry to Norvik leaves at nine.", **headers):
+    sent = {"Content-Type": "application/octet-stream", **headers}
+    return client.post("/documents", params={"name": name}, content=content, headers=sent)
+
+
+def test_a_document_is_added_and_the_next_question_sees_it(serve, server, folder, tmp_path):
+    serving = serve(server, watch=True, intake=Intake(str(tmp_path / "own"), folder, 10_000))
+    with serving.client as client:
+        assert put(client, "ferry times.txt").json() == {"file": "ferry times.txt", "passages": 1}
+    assert (folder / "ferry times.txt").read_bytes() == b"The ferry to Norvik leaves at nine."
+    found = serving.answers._retriever
+    found.refresh()
+    assert found.search("ferry", 1)[0].passage.place.file == "ferry times.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "headers", "status"),
+    [
+        ("", b"x", {}, 400),
+        ("../up.txt", b"x", {}, 400),
+        ("/etc/cron.d/x.txt", b"x", {}, 400),
+        ("a\\b.txt", b"x", {}, 400),
+        (".hidden.txt", b"x", {}, 400),
+        ("a\nb.txt", b"x", {}, 400),
+        ("\u202etxt.exe.txt", b"x", {}, 400),
+        ("a" * 300 + ".txt", b"x", {}, 400),
+        ("a.exe", b"x", {}, 415),
+        ("a", b"x", {}, 415),
+        ("a.jsonl", b'{"title": "a", "text": "b"}', {}, 415),
+        ("a.txt", b"", {}, 400),
+        ("old.txt", b"another", {}, 409),
+        ("a.txt", b"x" * 10_001, {}, 413),
+        ("a.pdf", b"no PDF at all", {}, 400),
+        ("a.docx", b"PK\x03\x04broken", {}, 400),
+        ("a.txt", b"x", {"Content-Type": "text/plain"}, 415),
+        ("a.txt", b"x", {"Content-Type": "multipart/form-data"}, 415),
+        ("a.txt", b"x", {"Origin": "http://elsewhere.example"}, 403),
+    ],
+)
+def test_no_other_document_is_taken(serve, server, folder, tmp_path, name, content, headers, status):
+    serving = serve(server, intake=Intake(str(tmp_path / "own"), folder, 10_000))
+    with serving.client as client:
+        assert put(client, name, content, **headers).status_code == status
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [
+        ("old.txt", "An old document about harbours.")
+    ]
+    assert serving.answers._retriever.manifest.passages == 2
+
+
+def test_none_is_taken_where_that_is_not_allowed(serve, server):
+    with serve(server).client as client:
+        assert put(client, "a.txt").status_code == 404
+    with serve(server, token=TOKEN).client as client:
+        assert put(client, "a.txt").status_code == 401

@@ -1,0 +1,214 @@
+"""Streams that flow: the story while the answer is found, its words as they are written, sources with links."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import httpx
+import openai
+import pytest
+from fixtures.serving import QUESTION, TOKEN, until
+from mcp import Client
+
+from keqa.programs.prediction import AnswerPart
+from keqa.programs.records import PassageVerdict, QuestionRecord
+from keqa.server.application import Documents
+from keqa.server.chat import ChatRequest, Completion
+
+pytestmark = pytest.mark.server
+
+ASKED = [{"role": "user", "content": QUESTION}]
+LISTED = "Flora Isvik\n\nSources:\n\n1. Heidi Fenman (1)"
+
+
+@pytest.fixture
+def client(serve, server):
+    with openai.OpenAI(base_url=f"{serve(server).url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def streamed(client, **further):
+    with client.chat.completions.create(model="keqa", messages=ASKED, stream=True, extra_body=further) as stream:
+        chunks = list(stream)
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+    return [getattr(one, "reasoning_content", None) or "" for one in deltas], [one.content or "" for one in deltas]
+
+
+def test_the_story_comes_in_the_reasoning_field_and_then_the_answer_word_by_word(client, server):
+    reasoning, content = streamed(client)
+    lines = "".join(reasoning).splitlines()
+    assert lines[0] == "Looking into it."
+    assert "Quiz 1: Who governs Carmouth?" in lines
+    assert "Answer: Who governs Carmouth? Heidi Fenman" in lines
+    assert [part for part in content if part][:2] == ["Flora", " Isvik"]
+    assert "".join(content) == LISTED
+    assert any(call.body.get("stream") for call in server.calls)
+
+
+def test_the_story_as_text_that_windows_fold_away(client):
+    reasoning, content = streamed(client, story="text")
+    assert not any(reasoning)
+    assert re.fullmatch(r"<think>\n(.+\n)+\n</think>\n\n" + re.escape(LISTED), "".join(content))
+    assert "".join(streamed(client, story="none", sources_in_text=False)[1]) == "Flora Isvik"
+
+
+def test_what_a_window_sends_back_is_the_answer_alone():
+    said = "<think>\nLooking\n</think>\n\nSo it is [1].\n\nSources:\n\n1. [a](http://b)\n\n[1]: http://b"
+    body = {"model": "keqa", "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": said}]}
+    folded = '<details type="reasoning" done="true">\n<summary>Thought</summary>\n> x\n</details>\nNo.'
+    body["messages"] += [{"role": "user", "content": "b"}, {"role": "assistant", "content": folded}]
+    body["messages"] += [{"role": "user", "content": "c"}]
+    read = ChatRequest.read(json.dumps(body).encode())
+    assert read.history == [{"question": "a", "answer": "So it is [1]."}, {"question": "b", "answer": "No."}]
+
+
+def test_sources_link_to_their_documents_with_a_ticket_for_each(serve, server, tmp_path, monkeypatch):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "the mayor.txt").write_text("Heidi Fenman")
+    (docs / "other.txt").write_text("other")
+    serving = serve(server, documents=Documents(docs), token=TOKEN)
+    made = PassageVerdict.__init__
+    monkeypatch.setattr(
+        PassageVerdict, "__init__", lambda self, **fields: made(self, **{**fields, "file": "the mayor.txt", "page": 2})
+    )
+    answer = serving.chat(stream=True, headers={"Authorization": f"Bearer {TOKEN}"}).text
+    link = re.search(r"http://[^)\\]+", answer)[0]
+    assert link.startswith(f"{serving.url}/documents/the%20mayor.txt?ticket=")
+    assert link.endswith("#page=2")
+    # As a browser sends it that follows a link from the page of a chat window.
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert httpx.get(link, headers=followed).text == "Heidi Fenman"
+    assert httpx.get(link.replace("the%20mayor", "other")).status_code == 401
+    assert httpx.get(re.sub("ticket=.", "ticket=", link)).status_code == 401
+    assert httpx.post(link).status_code in (401, 405)
+    assert httpx.get(link, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}).status_code == 403
+    assert TOKEN not in answer
+
+
+def test_who_goes_away_frees_the_calls(serve, slow):
+    """A closed stream and one that was never read: no call stays in work, and none is made any more."""
+    serving = serve(slow)
+    body = {"model": "keqa", "messages": ASKED, "stream": True}
+    for _ in range(2):
+        with serving.client as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            assert next(lines).startswith("data: ")
+            until(lambda: serving.metric("keqa_in_work") == 1)
+        until(lambda: serving.metric("keqa_in_work") == 0)
+    assert serving.metric("keqa_questions_total", outcome="cancelled") == 2
+    asked = slow.count
+    time.sleep(0.3)
+    assert slow.count == asked <= 2
+
+
+async def test_an_agent_hears_of_the_progress(serve, server):
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append((done, total, message))
+
+    async with Client(f"{serve(server).url}/mcp") as client:
+        answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=progress)
+    assert answer.structured_content["answer"] == "Flora Isvik"
+    assert [done for done, _, _ in heard] == list(range(1, len(heard) + 1))
+    assert (1, None, "Quiz 1: Who governs Carmouth?") in heard
+    assert any(message == "Answer: Who governs Carmouth? Heidi Fenman" for _, _, message in heard)
+
+
+# What Open WebUI 0.12 sends, as it was seen, and LibreChat 0.7, as its source makes it.
+OPEN_WEBUI = {
+    "stream": True,
+    "model": "keqa",
+    "messages": [
+        {"role": "system", "content": "You are a pirate."},
+        {"role": "user", "content": "Who governs Carmouth?"},
+        {
+            "role": "assistant",
+            "content": '<details type="reasoning" done="true" duration="1">\n<summary>Thought for 1 second</summary>\n'
+            "&gt; Quiz 1\n</details>\nHeidi Fenman\n\nSources:\n\n1. Heidi Fenman (1)",
+        },
+        {"role": "user", "content": [{"type": "text", "text": "To whom is the mayor married?"}]},
+    ],
+    "stream_options": {"include_usage": True},
+    "temperature": 0.7,
+    "max_tokens": 500,
+    # It offers its own tools with every question.
+    "tools": [{"type": "function", "function": {"name": "get_current_timestamp", "parameters": {"type": "object"}}}],
+}
+LIBRECHAT = {
+    "model": "keqa",
+    "messages": [{"role": "user", "content": QUESTION}],
+    "user": "65f0",
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "temperature": 1,
+    "top_p": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "stop": None,
+}
+
+
+@pytest.mark.parametrize("body", [OPEN_WEBUI, LIBRECHAT], ids=["Open WebUI", "LibreChat"])
+def test_a_chat_window_is_answered(serve, server, body):
+    with serve(server).client as client:
+        lines = client.post("/v1/chat/completions", json=body).text.split("\n\n")
+    *events, done, end = lines
+    assert (done, end) == ("data: [DONE]", "")
+    chunks = [json.loads(one.removeprefix("data: ")) for one in events if one.startswith("data: ")]
+    assert chunks[-1]["usage"]["total_tokens"] > 0
+    # What these windows read of a chunk.
+    for chunk in chunks[:-1]:
+        (choice,) = chunk["choices"]
+        assert set(choice) == {"index", "delta", "logprobs", "finish_reason"}
+    assert "".join(one["choices"][0]["delta"].get("content", "") for one in chunks[:-1]) == LISTED
+    (citation,) = chunks[-2]["choices"][0]["delta"]["annotations"]
+    assert citation["url_citation"]["title"] == "Heidi Fenman"
+    asked = " ".join(str(call.messages) for call in server.calls)
+    assert "pirate" not in asked
+    assert "Thought" not in asked
+
+
+@pytest.mark.parametrize(
+    "chore",
+    [
+        "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.",
+        "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history",
+        "### Task:\nSuggest 3-5 relevant follow-up questions or prompts",
+        "Provide a concise, 5-word-or-less title for the conversation, using title case conventions.",
+    ],
+)
+def test_the_chores_of_a_chat_window_are_no_questions(serve, server, chore):
+    answer = serve(server).chat(chore)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_question")
+    assert server.count == 0
+
+
+def told(completion, *parts, answer="Yes"):
+    """What a stream's reasoning field and text hold, of words that were written and the answer that came of them."""
+    events = [completion.happened(part) for part in parts]
+    events += completion.answered(
+        QuestionRecord(question="?", answer=answer, answer_source="summary"), with_usage=False
+    )
+    deltas = [json.loads(one[6:])["choices"][0]["delta"] for one in "".join(events).split("\n\n") if one]
+    return ["".join(one.get(name) or "" for one in deltas) for name in ("reasoning_content", "content")]
+
+
+def test_what_is_checked_yet_is_a_part_of_the_story():
+    parts = (AnswerPart(0, "Yes", True), AnswerPart(3, " or no", True))
+    assert told(Completion("reasoning"), *parts) == ["Draft: Yes or no", "Yes"]
+    assert told(Completion("text"), *parts) == ["", "<think>\nDraft: Yes or no\n</think>\n\nYes"]
+    assert told(Completion("none"), *parts) == ["", "Yes"]
+
+
+def test_an_answer_that_comes_out_otherwise_follows_what_was_told():
+    parts = (AnswerPart(0, "No"), AnswerPart(0, "Yes"))
+    assert told(Completion("none"), *parts) == ["", "No\n\n*Checked against the documents:*\n\nYes"]
+
+
+def test_words_that_make_markup_together_are_broken_up():
+    parts = (AnswerPart(0, "see !"), AnswerPart(5, "[x](http://evil)"))
+    assert told(Completion("none"), *parts, answer="see ![x](http://evil)")[1] == "see ! [x] (http://evil)"

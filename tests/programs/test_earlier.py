@@ -1,0 +1,52 @@
+"""What an earlier question settled is not asked again, and the record says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from keqa.programs import KEQA
+from keqa.programs.earlier import findings_of, knowing
+from keqa.programs.prediction import QuizAnswered
+
+FIRST, SECOND = "Who wrote it, and where was the author born?", "How old is the author of it?"
+
+
+def reply(name, inputs, config):
+    quizzes = (
+        '["Who wrote it?", "Where was #1 born?"]'
+        if inputs.get("question") == FIRST
+        else '["who wrote it", "How old is #1?"]'
+    )
+    return {
+        "DecomposeQuestion": {"quizzes": quizzes},
+        "JudgeUtility": {"helpful": "good" in inputs.get("passage", "")},
+        "AnswerWithKnowledge": {"answer": "Ann" if "wrote" in inputs.get("question", "") else "40"},
+        "Summarize": {"explanation": "so", "answer": "Ann and 40"},
+    }[name]
+
+
+def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
+    program, engine = programmed(KEQA(retriever("good", "bad"), examine=False), reply)
+    first = program(FIRST).record
+    engine.requests.clear() if hasattr(engine, "requests") else None
+    before = len(engine.asked("AnswerWithKnowledge"))
+    with knowing(findings_of([first])):
+        *events, last = program.stream(SECOND)
+    quiz, other = last.prediction.record.quizzes
+    assert (quiz.index, quiz.text, quiz.answer, quiz.source) == (1, "who wrote it", "Ann", "passages")
+    assert (quiz.earlier, other.earlier) == (FIRST, "")
+    assert [one.passage_id for one in quiz.passages if one.kept] == ["p0"]
+    assert len(engine.asked("AnswerWithKnowledge")) == before + 1
+    assert last.prediction.record.cost.retrievals == 1
+    assert [one["passage_id"] for one in last.prediction.sources] == ["p0"]
+    assert QuizAnswered(1, "who wrote it", "Ann", "passages", earlier=FIRST) in events
+    # Asked a third time, it still names the question that found it.
+    assert {one.earlier for one in findings_of([last.prediction.record]).values()} == {FIRST, SECOND}
+
+
+@pytest.mark.parametrize("text", ["Who invented C++?", "Who invented C#?"])
+def test_signs_tell_questions_apart(text):
+    from keqa.programs.earlier import key_of
+
+    assert key_of(text, "short", ()) != key_of("Who invented C?", "short", ())
+    assert key_of(text, "short", ()) == key_of(f"  {text.upper()} ", "short", ())
