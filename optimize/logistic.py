@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -26,7 +27,7 @@ class Fit:
     def __init__(
         self,
         signals: Sequence[Mapping[str, float]],
-        words: Array,
+        words: Array | sparse.csr_array,
         target: Array,
         weight: Array,
         fold: NDArray[np.int64],
@@ -40,7 +41,8 @@ class Fit:
         self.mean = np.average(raw, axis=0, weights=weight)
         spread = np.sqrt(np.average((raw - self.mean) ** 2, axis=0, weights=weight))
         self.scale = np.maximum(spread, least_scale)
-        features = np.hstack([(raw - self.mean) / self.scale, words, np.ones((len(target), 1))])
+        parts = [(raw - self.mean) / self.scale, words, np.ones((len(target), 1))]
+        features: Any = sparse.hstack(parts, format="csr") if sparse.issparse(words) else np.hstack(parts)
 
         def solved(penalty: float, rows: Any) -> Array:
             penalties = np.r_[np.full(raw.shape[1], signals_penalty), np.full(words.shape[1], penalty), 1e-6]
@@ -75,7 +77,7 @@ class Fit:
         return Regression(bias=rounded(self.weights[-1]), signals=signals, words=words, **how)
 
 
-def logistic(features: Array, target: Array, weight: Array, penalties: Array) -> Array:
+def logistic(features: Any, target: Array, weight: Array, penalties: Array) -> Array:
     """Weights of a logistic regression on shares of successes, as a binomial."""
 
     def loss(weights: Array) -> tuple[float, Array]:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "--reads": ("light",),
+    "--embedder": ("light", "finetuned", "prompted"),
+    "--cost-per-call": ("chooser",),
+    "--cost-per-retrieval": ("chooser",),
     "--certainty": ("light",),
     "--training": ("finetuned",),
     "--language": ("finetuned",),
@@ -158,11 +161,18 @@ class TrainOptions:
         "1 - H / log N over all N draws.",
         default="by_samples",
     )
-    kind: Literal["light", "finetuned", "prompted"] = option(
+    kind: Literal["light", "finetuned", "prompted", "chooser"] = option(
         "light: numbers, in seconds. finetuned: --boundary-lm, trained as KBM's is, in a folder beside OUT. prompted: "
-        "--boundary-lm is asked, with examples from COLLECTED.",
+        "--boundary-lm is asked, with examples from COLLECTED. chooser, of --outcomes alone: numbers that choose "
+        "between memory, one reading and taking a question apart.",
         default="light",
     )
+    outcomes: bool = option(
+        "COLLECTED are files of recorded outcomes instead: questions with drafts that were right or not. Asks nobody.",
+        default=False,
+    )
+    cost_per_call: float = option("Of chooser: what a call costs, in shares of right answers.", default=0.002, min=0)
+    cost_per_retrieval: float = option("Of chooser: what a retrieval costs.", default=0.02, min=0)
     training: str | None = option("Of finetuned, such as method=lora,rate=0.001; KBM's settings by default.")
     language: Literal["en", "zh"] = option("Of the prompt of finetuned.", default="en")
     soft_labels: bool = option("finetuned learns shares, and not what a threshold makes of them.", default=False)
@@ -174,7 +184,9 @@ class TrainOptions:
 @boundary.command()
 def train(
     *,
-    collected: list[Path] = _COLLECTED,
+    collected: list[Path] = argument(
+        "COLLECTED...", "Folders that keqa boundary collect wrote; with --outcomes, files of your own."
+    ),
     out: Path = option("File of the model.", "-o", default=...),
     as_json: bool = AS_JSON,
     options: TrainOptions,
@@ -190,13 +202,38 @@ def train(
     for flag in given(options, model):
         if flag in _OPTIONS and options.kind not in _OPTIONS[flag]:
             raise InputError(f"{flag} is none of --kind {options.kind}: leave it out")
-    found = [_read(folder) for folder in collected]
+    if options.kind == "chooser":
+        _train_chooser(collected, out, options, as_json=as_json)
+        return
+    found = [_read_outcomes(place) if options.outcomes else _read(place) for place in collected]
     trained, values, said = _trained(found, out, model, options)
     from keqa.optimize.boundary.collect import write_private
 
     write_private(out, json.dumps({**trained.model.written(), **values}, ensure_ascii=True).encode())
     shown = [_table(trained.held_out, "held-out quizzes"), f"{said}: {out}"]
     emit(trained.held_out.as_json(), shown, as_json=as_json)
+
+
+def _read_outcomes(file: Path) -> Any:
+    from keqa.optimize.boundary.outcomes import as_collected, read_outcomes
+
+    return as_collected(read_outcomes(file), file.stem)
+
+
+def _train_chooser(files: list[Path], out: Path, options: TrainOptions, *, as_json: bool) -> None:
+    if not options.outcomes:
+        raise InputError("a chooser learns from recorded outcomes: add --outcomes, and name their files")
+    from keqa.optimize.boundary.choosing import Learner
+    from keqa.optimize.boundary.collect import write_private
+    from keqa.optimize.boundary.outcomes import read_outcomes
+
+    learner = Learner([one for file in files for one in read_outcomes(file)])
+    found = learner.chooser(options.cost_per_call, options.cost_per_retrieval)
+    write_private(out, json.dumps(found.chooser.written(), ensure_ascii=True).encode())
+    figures = {"right": found.accuracy, "calls": found.calls, "retrievals": found.retrievals, "settled": found.settled}
+    settled = ", ".join(f"{share:.0%} by {way}" for way, share in found.settled.items())
+    said = f"Held out: {found.accuracy:.3f} right with {found.calls:.1f} calls and {found.retrievals:.2f} retrievals"
+    emit(figures, [f"{said}; settled {settled}", f"Trained on all of them: {out}"], as_json=as_json)
 
 
 def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOptions) -> tuple[Any, dict[str, Any], str]:

@@ -213,7 +213,7 @@ class Regression(Strict):
     """A logistic regression with Platt's calibration of its score."""
 
     bias: Number
-    signals: Annotated[dict[str, Signal], Field(max_length=32)]
+    signals: Annotated[dict[str, Signal], Field(max_length=256)]
     words: Annotated[list[Number], Field(max_length=16_384)]
     slope: Number
     offset: Number

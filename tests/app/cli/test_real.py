@@ -7,6 +7,7 @@ import json
 import pytest
 
 from keqa.evaluation.reproduction import real
+from keqa.programs.saving.folder import learned_of
 
 pytestmark = pytest.mark.server
 QUESTIONS = [
@@ -49,6 +50,20 @@ def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_tw
     assert "Real questions, openai/scripted" in run().fine()
     real.ship(tmp_path / "out" / "openai-scripted", tmp_path / "shipped.zip")
     assert b"Carmouth married" not in (tmp_path / "shipped.zip").read_bytes()
+
+
+def test_what_learns_is_compiled_first_on_other_questions(run, data, server, tmp_path):
+    learned = [
+        {"question": f"Who is the spouse of the mayor of Carmouth, number {n}?", "answer": ["Flora Isvik"]}
+        for n in range(6)
+    ]
+    lines = "".join(json.dumps(one) + "\n" for one in learned)
+    (data / "nq" / "NQ-open.efficientqa.dev.1.1.jsonl").write_text(lines)
+    asked = ("--lm", "openai/scripted", "--api-base", server.api_base, "--data", data)
+    found = run(*asked, "--only", "nq", "--only", "keqa-compiled", "--json").json()
+    assert [(row["method"], row["questions"]) for row in found["real-1"]] == [("KEQA, compiled", 2)]
+    known = learned_of(tmp_path / "out" / "openai-scripted" / "nq" / "programs" / "keqa-compiled")
+    assert len({*known.train, *known.validation}) == 6
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,231 @@
+"""What a chooser learned from recorded outcomes gains over a trained router: Llama-3.1-8B on four sets of questions.
+
+    python benchmarks/llama_outcomes.py FOLDER [--cost 0.03 0.015 0.005] [--curve]
+
+FOLDER has NAME_dev.jsonl, from which alone everything is learned, and NAME_test.jsonl, by which it is measured, as
+derived from the repository of AdaRAGUE: answers of Llama-3.1-8B-Instruct closed-book, after one retrieval and by IRCoT,
+and the choice of Adaptive-RAG's T5-large router. Asks nobody. An answer is right where a gold answer stands in it. One
+retrieval costs 1, IRCoT 3.5, of which the first is that of the question itself: a question that is read and then taken
+apart costs 3.5; `in full` counts 4.5. Of MuSiQue, dev questions that share a part with a test question are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import common
+import numpy as np
+from common import interval, read_lines, show
+from scipy.stats import rankdata
+
+from keqa.metrics.answers import f1, same_answer
+from keqa.metrics.confidence import auroc
+from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
+from keqa.optimize.boundary.choosing import Chosen, Learner, Price, fitted
+from keqa.optimize.boundary.outcomes import Outcome, as_collected, read_outcomes
+from keqa.optimize.boundary.train import train_light
+from keqa.programs.boundary.chooser import WAYS, Chooser, Features
+from keqa.programs.gate import Draws
+
+RETRIEVALS = (0.0, 1.0, 3.5)
+READING = Price(0, 1)
+APART, IN_FULL = Price(0, 2.5), Price(0, 3.5)
+FLAT_COST = 0.01
+_TWO = {"quizzes": None, "quizzes_right": None}
+
+
+class Measured(NamedTuple):
+    """A chooser of answers on the test questions."""
+
+    name: str
+    right: list[bool]
+    retrievals: list[float]
+
+
+def parts(line: Outcome) -> set[str]:
+    """The questions that a question of MuSiQue is made of, by its id."""
+    found = re.fullmatch(r"\d+hop\d*__(.+)", line.id or "")
+    return set(found[1].split("_")) if found else set()
+
+
+def cascade(name: str, chooser: Chooser, test: Sequence[Outcome], prices: Sequence[Price]) -> Measured:
+    right, retrievals = [], []
+    for one in test:
+        count, spent = 1, 0.0
+        while (choice := chooser.choose(one.seen.first(count))).asks_on:
+            spent += prices[count - 1].retrievals
+            count += 1
+        right.append(one.rights[WAYS.index(choice.believed)])
+        retrievals.append(spent)
+    return Measured(name, right, retrievals)
+
+
+def flat(learner: Learner, test: Sequence[Outcome]) -> Measured:
+    """One choice, by question and draft, of which way to go."""
+    first, last = learner.steps[0], learner.steps[-1]
+    heads = [fitted(first.signals, first.terms, last.right[:, place], learner.fold)[0] for place in range(3)]
+    right, retrievals = [], []
+    for one in test:
+        features = Features(one.seen.first(1))
+        worth = [
+            head.probability(features.signals(0), features.terms(0)) - FLAT_COST * spent
+            for head, spent in zip(heads, RETRIEVALS, strict=True)
+        ]
+        right.append(one.rights[int(np.argmax(worth))])
+        retrievals.append(RETRIEVALS[int(np.argmax(worth))])
+    return Measured(f"flat choice by question and draft, {FLAT_COST:g} a retrieval", right, retrievals)
+
+
+def ways(test: Sequence[Outcome], routed: Sequence[int]) -> list[Measured]:
+    """What needs nothing to be learned; the router first."""
+
+    def one_way(name: str, places: Sequence[int]) -> Measured:
+        chosen = [one.rights[place] for one, place in zip(test, places, strict=True)]
+        return Measured(name, chosen, [RETRIEVALS[place] for place in places])
+
+    names = ("closed book", "one retrieval", "IRCoT")
+    best = [one.rights.index(True) if any(one.rights) else 0 for one in test]
+    always = [one_way(name, [place] * len(test)) for place, name in enumerate(names)]
+    return [one_way("T5-large router", routed), *always, one_way("oracle, the cheapest that is right", best)]
+
+
+def resampled(of: Callable[[Any], float], count: int, resamples: int = 500) -> Interval:
+    """A figure of rows with its percentile bootstrap interval."""
+    rng = np.random.default_rng(0)
+    drawn = [of(rng.integers(0, count, count)) for _ in range(resamples)]
+    return Interval(of(np.arange(count)), *map(float, np.quantile(drawn, [0.025, 0.975])))
+
+
+def ranking(name: str, scores: Any, router: Any, right: Any, calls: int, retrievals: int) -> dict[str, Any]:
+    """A row of AUROCs: of right memories, and the lead over the router on the same questions."""
+
+    def area(values: Any, rows: Any) -> float:
+        known, picked = right[rows], values[rows]
+        return auroc(picked[known].tolist(), picked[~known].tolist())
+
+    lead = resampled(lambda rows: area(scores, rows) - area(router, rows), len(right))
+    found = {"calls": calls, "retrievals": retrievals, "questions": len(right)}
+    whole = interval(resampled(lambda rows: area(scores, rows), len(right)))
+    return {"who tells right memories": name, **found, "AUROC": whole, "lead over the router": interval(lead, "+.3f")}
+
+
+def memories(learner: Learner, test: Sequence[Outcome], count: int) -> Any:
+    """How probably each memory is right, once so many answers are seen."""
+    head, features = learner.steps[count - 1].regression, [Features(one.seen.first(count)) for one in test]
+    return np.array([head.probability(one.signals(0), one.terms(0)) for one in features])
+
+
+def rankings(learner: Learner, light: Any, test: Sequence[Outcome], lines: Sequence[dict[str, Any]]) -> list[Any]:
+    router = np.array([line["t5_router"]["probabilities"][0] for line in lines])
+    right = np.array([one.right for one in test])
+    before, after = (memories(learner, test, count) for count in (1, 2))
+    quiz = np.array([light.judge(one.question, Draws()).mastery for one in test])
+    rows = [
+        ranking("T5-large router's P(no retrieval)", router, router, right, 1, 0),
+        ranking("light boundary model, reads the question", quiz, router, right, 0, 0),
+        ranking("chooser: question, chain and draft", before, router, right, 1, 0),
+        ranking("chooser: and the answer of one retrieval", after, router, right, 2, 1),
+    ]
+    some = np.array([place for place, line in enumerate(lines) if "short_draw" in line], dtype=int)
+    if some.size:
+        # No short draw is in dev, so that nothing can be learned of them: ranks are added as they are.
+        perplexity = np.array([-lines[place]["short_draw"]["perplexity"] for place in some])
+        agrees = np.array([f1(lines[place]["short_draw"]["answer"], [test[place].seen.answers[0]]) for place in some])
+        here, known = (router[some], right[some]), rankdata
+        rows.append(ranking("perplexity of a short draw", perplexity, *here, 1, 0))
+        both = known(perplexity) + known(agrees)
+        rows.append(ranking("perplexity and agreement with the draft", both, *here, 2, 0))
+        rows.append(ranking("chooser: question, chain and draft", before[some], *here, 1, 0))
+        rows.append(ranking("and perplexity and agreement", both + known(before[some]), *here, 2, 0))
+        rows.append(ranking("chooser: and the answer of one retrieval", after[some], *here, 2, 1))
+        rows.append(ranking("and perplexity and agreement", both + 2 * known(after[some]), *here, 3, 1))
+    return rows
+
+
+def _learned_from(learned: Sequence[Outcome], test: Sequence[Outcome]) -> dict[str, Any]:
+    learner, right = Learner([replaced.model_copy(update=_TWO) for replaced in learned]), [one.right for one in test]
+    found: dict[str, Any] = {"dev questions": len(learned)}
+    for count, name in ((1, "before retrieval"), (2, "after one")):
+        said, seen = memories(learner, test, count), learner.steps[count - 1]
+        sides = [[float(one) for one, own in zip(said, right, strict=True) if own is side] for side in (True, False)]
+        known = seen.right[:, 0] > 0
+        held = auroc(seen.probabilities[known, 0].tolist(), seen.probabilities[~known, 0].tolist())
+        found |= {f"{name}, dev held out": held, f"{name}, test": auroc(*sides)}
+    return found
+
+
+def _agreeing(test: Sequence[Outcome]) -> list[dict[str, Any]]:
+    rows = []
+    for name, here in (("the same", True), ("another", False)):
+        some = [one for one in test if same_answer(*one.seen.answers[:2]) is here]
+        right = [one.right for one in some]
+        rows.append({"answer of one retrieval": name, "questions": len(some), "memory right": sum(right) / len(some)})
+    return rows
+
+
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="NAME_dev.jsonl and NAME_test.jsonl")
+    parser.add_argument("--cost", type=float, nargs="+", default=[0.03, 0.015, 0.005], help="of one retrieval")
+    parser.add_argument("--curve", action="store_true", help="how both AUROCs grow with what is learned from")
+    given = parser.parse_args()
+    names = sorted(path.stem.removesuffix("_test") for path in given.folder.glob("*_test.jsonl"))
+    tests = {name: read_outcomes(given.folder / f"{name}_test.jsonl", measured=True) for name in names}
+    test = [one for name in names for one in tests[name]]
+    lines = [line for name in names for line in read_lines(given.folder / f"{name}_test.jsonl")]
+    asked = {part for one in test for part in parts(one)} | {one.root for one in test}
+    dev = [one for name in names for one in read_outcomes(given.folder / f"{name}_dev.jsonl")]
+    learned = [one for one in dev if not asked & {one.root, *parts(one)}]
+    learner = Learner(learned)
+    routed = ["ABC".index(line["t5_router"]["choice"]) for line in lines]
+    router, *fixed, oracle = ways(test, routed)
+    rows, seen = [router, *fixed, flat(learner, test)], {}
+    for what, price in (("", APART), (", in full", IN_FULL)):
+        for cost in given.cost:
+            name, prices = f"cascade, {cost:g} a retrieval{what}", (READING, price)
+            found = learner.chooser(0.0, cost, prices)
+            seen[name] = found
+            rows.append(cascade(name, found.chooser, test, prices))
+    show([_row(one, router, seen.get(one.name)) for one in (*rows, oracle)], _title(learned, dev, test))
+    sets = [name for name in names for _ in tests[name]]
+    show([_by_set(one, sets, names) for one in (*rows, oracle)], "Accuracy / retrievals by set")
+    light = train_light([as_collected(learned)], reads="quiz").model
+    if given.curve:
+        show(
+            [_learned_from(learned[::step], test) for step in (8, 4, 2, 1)], "AUROC of right memories by dev questions"
+        )
+        show(_agreeing(test), "Right memories where the answer of one retrieval is the same, and where it is another")
+    show(rankings(learner, light, test, lines), "AUROC of right memories, test questions")
+
+
+def _title(learned: Sequence[Outcome], dev: Sequence[Outcome], test: Sequence[Outcome]) -> str:
+    return f"{len(test)} test questions; learned from {len(learned)} of {len(dev)} dev questions"
+
+
+def _row(one: Measured, router: Measured, found: Chosen | None) -> dict[str, Any]:
+    lead = paired_bootstrap([float(value) for value in one.right], [float(value) for value in router.right])
+    fewer = paired_bootstrap(one.retrievals, router.retrievals)
+    return {
+        "chooser": one.name,
+        "accuracy": interval(bootstrap_mean([float(value) for value in one.right])),
+        "retrievals": sum(one.retrievals) / len(one.retrievals),
+        "accuracy less the router's": None if one is router else interval(lead, "+.3f"),
+        "retrievals less the router's": None if one is router else interval(fewer, "+.2f"),
+        "on dev, held out": None if found is None else f"{found.accuracy:.3f} / {found.retrievals:.2f}",
+    }
+
+
+def _by_set(one: Measured, sets: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+    cells = {}
+    for name in names:
+        here = [place for place, own in enumerate(sets) if own == name]
+        right = sum(one.right[place] for place in here) / len(here)
+        cells[name] = f"{right:.3f} / {sum(one.retrievals[place] for place in here) / len(here):.2f}"
+    return {"chooser": one.name, **cells}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Recorded outcomes: what a language model answered to questions, and what of it was right. No language model is asked.
+
+A line of JSON is a question with its `draft`, the answer from memory, and whether that was `right` or the gold
+`answers` from which it follows. Lines of AdaRAGUE's kind (`closed_book`, `one_retrieval`, `ircot`) are read as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from keqa.errors import InputError
+from keqa.metrics.accuracy import contains_answer
+from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz, Probability
+from keqa.programs.boundary.chooser import Seen
+from keqa.programs.boundary.light import root_digest
+from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
+
+_LARGEST_FILE = 512 << 20
+_SPLITS = re.compile(r"(?:^|[^a-z])(train|dev|val|validation|test)$")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+Text = Annotated[str, Field(min_length=1, max_length=20_000)]
+
+
+class Outcome(BaseModel):
+    """One question with what it was answered; other keys of a line are passed over."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+    id: str | None = None
+    split: str = ""
+    question: Text
+    chain: Annotated[str, Field(max_length=100_000)] = ""
+    draft: Annotated[str, Field(max_length=20_000)]
+    right: bool
+    probability: Probability | None = None
+    further: Annotated[list[Text], Field(max_length=100)] = Field(default_factory=list)
+    answers: Annotated[list[Text], Field(max_length=1000)] = Field(default_factory=list)
+    reading: str | None = None
+    reading_right: bool | None = None
+    quizzes: str | None = None
+    quizzes_right: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plainly(cls, value: Any) -> Any:
+        """The same with the names of this class, and what follows from gold answers and perplexity."""
+        if not isinstance(value, dict):
+            raise ValueError('a line is an object, such as {"question": …, "draft": …, "right": true}')
+        value = _of_adarague(value) if isinstance(value.get("closed_book"), dict) else dict(value)
+        golds = value.get("answers")
+        for name in ("draft", "reading", "quizzes"):
+            given, said = value.get(name), "right" if name == "draft" else f"{name}_right"
+            if not isinstance(given, str) or value.get(said) is not None:
+                continue
+            if not isinstance(golds, list) or not golds or not all(isinstance(one, str) and one for one in golds):
+                raise ValueError(f"whether {name!r} is right is not said: give {said!r}, or gold 'answers'")
+            value[said] = contains_answer(given, golds)
+        perplexity = value.get("perplexity")
+        if perplexity is not None and value.get("probability") is None:
+            if type(perplexity) not in (int, float) or perplexity < 1:
+                raise ValueError("'perplexity' is a number of 1 or more")
+            value["probability"] = 1 / perplexity
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.quizzes is not None and self.reading is None:
+            raise ValueError("'quizzes' needs a 'reading' as well, the step before it")
+        return self
+
+    @property
+    def root(self) -> str:
+        """The digest by which a question is known."""
+        return root_digest(self.id or self.question)
+
+    @property
+    def seen(self) -> Seen:
+        """All that was answered."""
+        answers = tuple(one for one in (self.draft, self.reading, self.quizzes) if one is not None)
+        return Seen(self.question, self.chain, answers, self.probability, tuple(self.further))
+
+    @property
+    def rights(self) -> tuple[bool, ...]:
+        """Whether each of the answers was right."""
+        return tuple(one for one in (self.right, self.reading_right, self.quizzes_right) if one is not None)
+
+
+def _of_adarague(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of AdaRAGUE's results, whose chains are quoted and whose letters are escaped once more."""
+    given = {name: one for name in ("closed_book", "one_retrieval", "ircot") if isinstance(one := line.get(name), dict)}
+    said = {name: _unescaped(one.get("answer")) for name, one in given.items()}
+    chain = given["closed_book"].get("chain", "")
+    with suppress(ValueError, TypeError):
+        chain = json.loads(chain)
+    # A short draw is another way to ask, and its perplexity another's than the draft's.
+    short = line.get("short_draw")
+    more = {"further": [short["answer"]]} if isinstance(short, dict) and short.get("answer") else {}
+    return {
+        **{name: line[name] for name in ("id", "split", "question", "answers") if name in line},
+        **{"chain": chain, "draft": said["closed_book"], **more},
+        **{"reading": said.get("one_retrieval"), "quizzes": said.get("ircot")},
+    }
+
+
+def _unescaped(text: Any) -> Any:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if isinstance(text, str) else text
+
+
+def read_outcomes(path: str | Path, *, measured: bool = False) -> list[Outcome]:
+    """Read a file of outcomes to learn from, or to be `measured` by: nothing learns from a test split."""
+    with open_regular(path, links=True, error=InputError) as stream:
+        content = stream.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise InputError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    split, found = _SPLITS.search(Path(path).stem.lower()), []
+    for number, value in parse_jsonl(content, path, error=InputError):
+        try:
+            one = Outcome.model_validate(value)
+        except ValidationError as error:
+            raise InputError(f"{path}, line {number}: {reasons(error)}") from None
+        if not measured and "test" in (one.split, split[1] if split and not one.split else ""):
+            raise InputError(f"{path}, line {number}, is of a test split: nothing learns from that")
+        found.append(one)
+    if not found:
+        raise InputError(f"{path} holds no outcome")
+    return found
+
+
+def as_collected(outcomes: Iterable[Outcome], dataset: str = "") -> Collected:
+    """Outcomes as draws, of which the draft is the first: what light boundary models are trained on.
+
+    A further answer is right where it has a gold answer, or, without any, where it equals the draft and that is.
+    """
+    quizzes = [
+        CollectedQuiz(root=one.root, quiz=one.question, golds=one.answers or [one.draft or "-"], draws=_draws(one))
+        for one in outcomes
+    ]
+    return Collected(quizzes, dataset, "train", "recorded outcomes", 1)
+
+
+def _draws(one: Outcome) -> list[CollectedDraw]:
+    first = CollectedDraw(text=one.draft or None, right=one.right, probability=one.probability)
+    return [first, *(CollectedDraw(text=text, right=_right(text, one)) for text in one.further)]
+
+
+def _right(text: str, one: Outcome) -> bool:
+    golds: Sequence[str] = one.answers or ([one.draft] if one.right else [])
+    return bool(golds) and contains_answer(text, golds)

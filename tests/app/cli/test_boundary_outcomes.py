@@ -1,0 +1,56 @@
+"""``keqa boundary train --outcomes``: models from what was recorded, with no language model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fixtures.outcomes import outcomes
+
+from keqa.programs.boundary import read_model
+from keqa.programs.boundary.chooser import read_chooser
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("outcomes") / "log.jsonl"
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in outcomes(60)))
+    return path
+
+
+def test_a_boundary_model_for_gates(keqa_command, log, tmp_path):
+    train = ["boundary", "train", "--outcomes", log, "--reads", "quiz", "--out", tmp_path / "model.json", "--json"]
+    assert json.loads(keqa_command(*train).fine())["mastery"]["auroc"] > 0.9
+    assert read_model(tmp_path / "model.json").reads == "quiz"
+
+
+@pytest.mark.slow
+def test_a_chooser_that_asks_on_where_it_costs_nothing(keqa_command, log, tmp_path):
+    out = tmp_path / "chooser.json"
+    train = ["boundary", "train", "--outcomes", log, "--kind", "chooser", "--cost-per-call", 0, "--out", out, "--json"]
+    found = json.loads(keqa_command(*train).fine())
+    assert found["right"] > 0.9
+    assert found["settled"].keys() == {"draft", "reading", "quizzes"}
+    assert [step.cost for step in read_chooser(out).steps] == [0.02, 0.05, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--kind", "chooser"], "add --outcomes"),
+        (["--outcomes", "--cost-per-call", 0.1], "--cost-per-call is none of --kind light"),
+        (["--outcomes", "--kind", "chooser", "--reads", "quiz"], "--reads is none of --kind chooser"),
+    ],
+)
+def test_what_does_not_go_together(keqa_command, log, tmp_path, options, message):
+    keqa_command("boundary", "train", log, *options, "--out", tmp_path / "no.json").refused(message)
+
+
+def test_nothing_is_learned_from_a_test_split_or_a_bad_line(keqa_command, log, tmp_path):
+    test, bad = tmp_path / "nq_test.jsonl", tmp_path / "bad.jsonl"
+    test.write_text(log.read_text())
+    bad.write_text('{"question": "Who?", "draft": "Bo", "right": true}\n{"question": "Who?", "right": true}\n')
+    train = ["boundary", "train", "--outcomes", "--out", tmp_path / "no.json"]
+    keqa_command(*train, test).refused("test split: nothing learns from that")
+    keqa_command(*train, bad).refused("bad.jsonl, line 2: draft")
+    assert not (tmp_path / "no.json").exists()
