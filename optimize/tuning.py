@@ -18,7 +18,7 @@ import dspy
 
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError
-from keqa.optimize.asking import Asking, state_of
+from keqa.optimize.asking import Asking, Calls, state_of
 from keqa.programs.arguments import Share
 from keqa.programs.boundary.light import BoundaryModel
 from keqa.programs.calls.batch import Outcome, ask
@@ -29,7 +29,6 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import Stage
 
 BOUNDARY = "boundary_threshold"
@@ -156,7 +155,7 @@ class Tuning:
         likely: Any = wanted == "probabilities"
         if not likely and (boundary is not None or wanted == IF_ANY):
             likely = IF_ANY
-        self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
+        self.draws = Calls(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
         self.curve: list[Point] = []
