@@ -1,6 +1,7 @@
 """One's own documents: what is answered rightly, declined rightly and cited at the right place.
 
-    python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
+    python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--before NAME=VALUE …]
+        [--limit N]
 
 Makes the folder of a company that does not exist (`company/`: 26 files in nine formats and three languages),
 indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
@@ -78,8 +79,15 @@ def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> li
 
 def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Told) -> str:
     quiz = given.get("quiz") or given.get("question") or ""
+    parts = _BROKEN.get(quiz, (quiz,))
     if name == "quizzes":
-        return json.dumps(list(_BROKEN.get(quiz, (quiz,))), ensure_ascii=False)
+        return json.dumps(list(parts), ensure_ascii=False)
+    if name == "drafts":
+        return json.dumps([_answer([], part, f"{seed}|{part}", told) for part in parts], ensure_ascii=False)
+    if name == "citations":
+        # It reads as it does where it is not asked to cite, and cites what it read.
+        answer, passages = _answer(_listed(given["passages"]), quiz, seed, told), _numbered(given["passages"])
+        return str([number for number, text in passages.items() if _read(text, quiz) == answer])
     if kind.startswith("list[bool]"):
         return json.dumps([_helps(passage, quiz, seed) for passage in _listed(given.get("passages", ""))])
     if name == "support":
@@ -147,12 +155,18 @@ def is_refusal(answer: str) -> bool:
 
 
 def _listed(value: str) -> list[str]:
+    if value.startswith("{"):
+        return list(_numbered(value).values())
     try:
         found = ast.literal_eval(value)
     except (ValueError, SyntaxError):
         # DSPy numbers a list's texts.
         return [part.strip(" «»\n") for part in re.split(r"(?m)^\[\d+\] ", value) if part.strip()]
     return [str(one) for one in found] if isinstance(found, list) else [str(found)]
+
+
+def _numbered(value: str) -> dict[int, str]:
+    return {int(number): str(text) for number, text in json.loads(value).items()}
 
 
 def _bare(text: str) -> str:
@@ -203,7 +217,9 @@ def _is_at(source: Mapping[str, Any], asked: Asked) -> bool:
     return source["file"] == asked.file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
-def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[tuple[Asked, dict[str, Any]]]:
+def run(
+    lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None, name: str = "run"
+) -> list[tuple[Asked, dict[str, Any]]]:
     """Ask the questions that are not asked yet: each with its record."""
     documents, index = work / "documents", work / "index"
     if not index.exists():
@@ -216,7 +232,7 @@ def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None)
         for number in range(_BY_RULES if lm is None else 1):
             lms = keqa.build_roles(lm or f"openai/rules-{number}", **how)
             program = keqa.KEQA(keqa.open_index(index), lms=lms, **given)
-            found += recorded(program, asked, work / f"run-{number}.jsonl", 1 if lm else 8, limit)
+            found += recorded(program, asked, work / f"{name}-{number}.jsonl", 1 if lm else 8, limit)
     return [(QUESTIONS[place], record) for place, record in found]
 
 
@@ -232,16 +248,29 @@ def main() -> None:
     parser.add_argument("--lm", help="a language model by its name; five by rules by default")
     parser.add_argument("--work", type=Path, help="where index and finished questions are kept, if they are")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of KEQA, as JSON")
+    parser.add_argument(
+        "--before", action="append", metavar="NAME=VALUE", help="ask with this setting, too, and show its calls first"
+    )
     parser.add_argument("--limit", type=int, help="ask so many questions, of all kinds alike")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        found = run(options.lm, options.work or Path(temporary), settings(options.set), options.limit)
+        work, before = options.work or Path(temporary), []
+        if options.before is not None:
+            before = run(options.lm, work, settings(options.before), options.limit, "before")
+        found = run(options.lm, work, settings(options.set), options.limit)
     rows = [(asked, judged(asked, record)) for asked, record in found]
+    earlier = [(asked.kind, judged(asked, record)["calls"]) for asked, record in before]
     kinds = dict.fromkeys(asked.kind for asked in QUESTIONS)
     groups = {kind: {kind} for kind in kinds if any(asked.kind == kind for asked, _ in rows)}
     nowhere = {kind for kind in kinds if kind.startswith("none")}
     groups |= {"answerable": {*kinds} - nowhere, "unanswerable": nowhere}
-    show(summed(name, [figures for asked, figures in rows if asked.kind in held]) for name, held in groups.items())
+    table = []
+    for name, held in groups.items():
+        row = summed(name, [figures for asked, figures in rows if asked.kind in held])
+        if calls := [count for kind, count in earlier if kind in held]:
+            row["calls"] = f"{sum(calls) / len(calls):.1f} → {row['calls']}"
+        table.append(row)
+    show(table)
 
 
 if __name__ == "__main__":

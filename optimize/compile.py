@@ -29,7 +29,7 @@ from keqa.metrics.significance import paired_bootstrap
 from keqa.metrics.utility import Correctness
 from keqa.optimize.asking import ROLES, Asking, Progress, Spending, Trial, lms_of, silent
 from keqa.optimize.boundary.train import Trained, learn, may_learn
-from keqa.optimize.demos import AS_IT_IS, bootstrap
+from keqa.optimize.demos import AS_IT_IS, bootstrap, learned_forms
 from keqa.optimize.dspy_optimizers import ask_once, optimize, optimizer_settings
 from keqa.optimize.finetuning import check_finetunable, finetune, places_beside, save_lms
 from keqa.optimize.options import Options, Questions, Split, split
@@ -43,6 +43,7 @@ from keqa.programs.program import Program
 from keqa.programs.reference.embedding import HASHING
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.folder import check_apart, check_savable, check_sources, save
+from keqa.programs.stages.stage import Stage
 from keqa.programs.wrapper import ModuleWrapper
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_folders, without_secrets
@@ -309,11 +310,12 @@ class Steps:
 
     def run(self, program: Program) -> Program:
         """Take all steps; a program other than KEQA has no reference and no settings to tune."""
+        before = program
         program = self._bootstrapped(program) if self.options.optimizer == "bootstrap" else self._learned(program)
         if builds_reference(program, self.options):
             program = self._with_reference(program)
         if self.options.tuning and isinstance(program, KEQA):
-            program = self._tuned(program, self._boundary(program))
+            program = self._tuned(program, self._boundary(program), self._forms(program, before))
         return program
 
     def _score(self, program: Program, name: str) -> Trial:
@@ -398,9 +400,17 @@ class Steps:
             self.report.problems.append(f"no boundary model: {error}")
             return None
 
-    def _tuned(self, program: KEQA, boundary: Trained[Any] | None) -> KEQA:
+    def _forms(self, program: KEQA, before: Program) -> Mapping[str, Stage]:
+        """What the stages of one call learn, where they are tried, from the calls that were made of what it was."""
+        values = values_to_try(program, self.options.grid)
+        tried = any(len(values[name]) > 1 for name in ("draft", "cite"))
+        if not tried or self.options.optimizer != "bootstrap" or not isinstance(before, KEQA):
+            return {}
+        return learned_forms(program, before, self.train, self.asking, self.options)
+
+    def _tuned(self, program: KEQA, boundary: Trained[Any] | None, forms: Mapping[str, Stage]) -> KEQA:
         model = None if boundary is None else boundary.model
-        how = {"grid": self.options.grid, "boundary": model, **self.options.costs}
+        how = {"grid": self.options.grid, "boundary": model, "forms": forms, **self.options.costs}
         found = Tuning(program, self.val, self.asking, **how).run()
         gate = program.examination.gate
         if program.examine and gate.threshold is not None and not has_tunable_threshold(gate):

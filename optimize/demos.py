@@ -11,6 +11,9 @@ answer               with passages the answer is right, and better than the clos
                      the gold answer where the passages contain it and another one was taken
 same                 both tries right are the same, exactly one right differ, both wrong is dropped
 construct            the answer drawn from the evidence that the triples found is right
+draft                as decompose; drafts are what memory said, UNKNOWN where that is wrong or builds on an UNKNOWN
+cite                 the answer is right, and cites what the utility reference found helpful, or else what was kept and
+                     tells it; UNKNOWN where no passage tells the gold answer
 write, items,        the written answer passes the metric's threshold; without what its passages do not carry
 compare
 ===================  ==========================================================================================
@@ -31,7 +34,7 @@ from typing import Any, NamedTuple, TypeVar
 import dspy
 
 from keqa.data.example import Answered
-from keqa.data.question import broken_references, numbered_quizzes
+from keqa.data.question import broken_references, numbered_quizzes, quiz_key
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
@@ -49,6 +52,8 @@ from keqa.programs.fingerprint import digest
 from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.stages.stage import Stage
 
 P = TypeVar("P", bound=Program)
 
@@ -57,6 +62,8 @@ _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
 _ENOUGH = 32
 """Gold quizzes that are searched for: each costs a search, and a set of demonstrations holds a handful."""
+UNKNOWN, _BESIDE = "UNKNOWN", 2
+"""What a draft or a reading says that does not know, and how many passages a demonstration shows that are not cited."""
 _SO_FAR = ("thoughts", "verified")
 """Inputs that grow from call to call; a set of demonstrations shows beginnings and ends."""
 
@@ -249,10 +256,42 @@ def from_records(
         if call is not None:
             found.setdefault(call[0], []).append(Candidate(call[1], trace.example.answer_type, trace.example.id))
     predictors = dict(program.named_predictors())
+    found |= {name: some for name, some in of_forms(program, traces, threshold).items() if name in predictors}
     return {
         name: [Candidate(complete(predictors[name].signature, one.demo), one.kind, one.root) for one in some]
         for name, some in found.items()
     }
+
+
+def of_forms(program: KEQA, traces: Sequence[Trace], threshold: float) -> dict[str, list[Candidate]]:
+    """Possible demonstrations of the stages that take one call for several, from whatever form asked them."""
+    right = [trace for trace in traces if is_right(trace, threshold)]
+    settled = [one for t in traces if t.record is not None for one in settled_quizzes(t.example, t.record)]
+    entries = getattr(program.reference, "entries", ())
+    helpful = {(quiz_key(entry.quiz), entry.passage): entry.helpful for entry in entries}
+    return {"drafting.draft": list(_drafts(right)), "citing.cite": list(_citations(settled, helpful))}
+
+
+def learned_forms(
+    program: KEQA, before: KEQA, trainset: Sequence[Answered], asking: Asking, options: Options
+) -> dict[str, Stage]:
+    """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions."""
+    twin: KEQA = program.deepcopy()
+    twin.change(draft=True, cite=True)
+    had, predictors = dict(program.named_predictors()), dict(twin.named_predictors())
+    examples, found = {one.id: one for one in trainset}, {}
+    traces = asking.traces(before, trainset, "answering training questions")
+    for name, pool in of_forms(program, traces, options.threshold).items():
+        if name in had or name not in predictors:
+            continue
+        predictor, chosen = predictors[name], random.Random(f"{options.seed} {name}")
+        whole = [Candidate(complete(predictor.signature, one.demo), one.kind, one.root) for one in pool]
+        predictor.demos = [dspy.Example(**one.demo) for one in choose(whole, options.demos, chosen)]
+        for one in whole:
+            asking.origins.add(predictor.signature, one.demo, examples[one.root])
+        stage = name.partition(".")[0]
+        found[stage] = getattr(twin, stage)
+    return found
 
 
 def is_right(trace: Trace, threshold: float) -> bool:
@@ -263,19 +302,76 @@ def is_right(trace: Trace, threshold: float) -> bool:
     return agrees(record.answer, trace.example.answers, record.answer_type, record.choices)
 
 
-def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
-    def candidate(example: Answered, texts: list[str]) -> Candidate:
-        kind = f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
-        return Candidate({"question": example.question, "quizzes": texts}, kind, example.id)
-
-    own = []
+def _well_decomposed(right: Sequence[Trace]) -> Iterator[tuple[Answered, QuestionRecord]]:
+    """The questions that came out right, and not by luck or in spite of their quizzes."""
     for example, record in ((trace.example, trace.record) for trace in right if trace.record is not None):
         harmed = any(one.stage in ("decompose", "references") and not one.harmless for one in record.degradations)
-        texts = [quiz.text for quiz in record.quizzes]
-        in_order = [quiz.index for quiz in record.quizzes] == [*range(1, len(texts) + 1)]
+        count = len(record.quizzes)
+        in_order = [quiz.index for quiz in record.quizzes] == [*range(1, count + 1)]
         # With a gold decomposition, an answer that is right by luck does not make another number of quizzes right.
-        if in_order and not harmed and len(example.quizzes or texts) == len(texts):
-            own.append(candidate(example, texts))
+        if in_order and not harmed and len(example.quizzes or record.quizzes) == count:
+            yield example, record
+
+
+def _kind_of_quizzes(example: Answered, texts: Sequence[str]) -> str:
+    return f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
+
+
+def _drafts(right: Sequence[Trace]) -> Iterator[Candidate]:
+    for example, record in _well_decomposed(right):
+        golds = {one.quiz.index: one for one in settled_quizzes(example, record)}
+        drafts: dict[int, str] = {}
+        for quiz in record.quizzes:
+            said = _remembered(quiz, golds.get(quiz.index))
+            builds = all(drafts.get(number, UNKNOWN) != UNKNOWN for number in quiz.depends_on)
+            drafts[quiz.index] = said if said is not None and builds else UNKNOWN
+        texts = [quiz.text for quiz in record.quizzes]
+        demo = {"question": example.question, "quizzes": texts, "drafts": list(drafts.values())}
+        known = sum(draft != UNKNOWN for draft in drafts.values())
+        yield Candidate(demo, f"{_kind_of_quizzes(example, texts)}, {known} known", example.id)
+
+
+def _remembered(quiz: QuizRecord, gold: Settled | None) -> str | None:
+    """What memory says of a quiz where that is right; where nobody knows, where it was found to be known."""
+    first = leader([cluster.size for cluster in quiz.clusters])
+    said = None if first is None else quiz.clusters[first].answer
+    if said is None or gold is None:
+        return said if quiz.known else None
+    return gold.in_form(said) if gold.agrees(said) else None
+
+
+def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], bool]) -> Iterator[Candidate]:
+    for one in settled:
+        quiz, key = one.quiz, quiz_key(str(one.quiz.resolved))
+        shown = [(_rendered(passage), passage) for passage in quiz.passages]
+        tells = [
+            helpful.get((key, text), passage.kept and one.told_by(passage.text) is not False) for text, passage in shown
+        ]
+        if quiz.source == "passages" and any(tells) and one.agrees(quiz.answer or ""):
+            answer = one.in_form(str(quiz.answer))
+            kind = kind_of(answer, one.answer_type)
+        elif shown and not any(tells) and all(one.told_by(passage.text) is False for _, passage in shown):
+            answer, kind = UNKNOWN, "not told"
+        else:
+            continue
+        beside = [place for place, told in enumerate(tells) if not told][:_BESIDE]
+        places = [place for place, told in enumerate(tells) if told or place in beside]
+        cited = [number for number, place in enumerate(places, 1) if tells[place]]
+        passages = {number: shown[place][0] for number, place in enumerate(places, 1)}
+        yield Candidate(
+            {"passages": passages, **one.asked("question"), "citations": cited, "answer": answer}, kind, one.root
+        )
+
+
+def _rendered(passage: PassageVerdict) -> str:
+    return f"{passage.title}: {passage.text}" if passage.title else passage.text
+
+
+def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
+    def candidate(example: Answered, texts: list[str]) -> Candidate:
+        return Candidate({"question": example.question, "quizzes": texts}, _kind_of_quizzes(example, texts), example.id)
+
+    own = [candidate(example, [quiz.text for quiz in record.quizzes]) for example, record in _well_decomposed(right)]
     kinds = {one.kind for one in own}
     gold = [candidate(trace.example, list(trace.example.quizzes)) for trace in traces if trace.example.quizzes]
     sound = [one for one in gold if not any(b.fatal for b in broken_references(numbered_quizzes(one.demo["quizzes"])))]
@@ -329,7 +425,7 @@ def _answers(
         without = _without_passages(one, metric, closed_book)
         if without is None or gain(one.correctness(metric, stated), without) <= 0:
             continue
-        texts = [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in shown]
+        texts = [_rendered(passage) for passage in shown]
         evidence = {"evidence": list(quiz.evidence), "triples": list(quiz.triples)}
         demo = {"passages": texts, **evidence, **one.asked("question"), "answer": answer}
         kind = kind_of(answer, one.answer_type)

@@ -152,7 +152,10 @@ def _answer(said: Mapping[str, Any], one: Settled) -> str:
     if found:
         return found
     wrong = f"{answer!r} is wrong, the answer is {one.golds[0]!r}"
-    verdicts = {str(text): one.told_by(str(text)) for text in said.get("passages") or []}
+    passages = said.get("passages") or []
+    # Numbered passages are those of a call that cites them.
+    texts = passages.values() if isinstance(passages, Mapping) else passages
+    verdicts = {str(text): one.told_by(str(text)) for text in texts}
     telling = next((text for text, tells in verdicts.items() if tells), None)
     if telling is not None:
         return f"{wrong}, and this passage tells it: {telling}"

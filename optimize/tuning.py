@@ -26,9 +26,11 @@ from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
+from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.shared_draws import SharedDraws
+from keqa.programs.stages.stage import Stage
 
 BOUNDARY = "boundary_threshold"
 """What is compared with the judgement of a boundary model, where one was trained."""
@@ -108,6 +110,8 @@ def _used(program: KEQA) -> dict[str, bool]:
     retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
+    # A language model that was trained on the papers' prompts knows no others.
+    forms = not trained_on_prompts(program.decomposition.decompose.lm or dspy.settings.lm)
     # Where a reference calls no source of passages unreliable, nothing is left out.
     plain = isinstance(reference, UtilityReference)
     doubts = bool(reference.unreliable_sources()) if plain else hasattr(reference, "source_of")  # type: ignore[union-attr]
@@ -115,6 +119,8 @@ def _used(program: KEQA) -> dict[str, bool]:
         **dict.fromkeys(("tries", "temperature", "top_p"), examined),
         **dict.fromkeys(("summarize_single", "summarize_known"), program.decompose),
         "threshold": examined and has_tunable_threshold(program.gate),
+        "draft": forms and program.decompose and program.examine,
+        "cite": forms and judged and not program.select and program.extract_sentences is None,
         "top_k": retrieves,
         "listwise": judged,
         "prefer_reliable": judged and doubts,
@@ -140,6 +146,8 @@ class Tuning:
     cost_per_call: float = 0.0
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     boundary: BoundaryModel | None = None
+    forms: Mapping[str, Stage] = field(default_factory=dict)
+    """Stages of one call, by their names in a program, with what they learned."""
 
     def __post_init__(self) -> None:
         program, boundary = self.start, self.boundary
@@ -166,6 +174,9 @@ class Tuning:
         for top_p in self.values["top_p"]:
             self._pairs({**self.best.settings, "top_p": top_p})
         self._others(boundary=False)
+        for threshold in self.values["threshold"] if self.best.settings["draft"] else ():
+            # What was a share of the draws is then a draft's probability.
+            self._score({**self.best.settings, "threshold": threshold})
         if self.boundary is not None and self.values[BOUNDARY]:
             # The model was trained on draws like the program's own.
             drawn = {name: self.own[name] for name in ("temperature", "top_p")}
@@ -201,7 +212,16 @@ class Tuning:
         """The program with the best settings."""
         chosen: KEQA = self.start.deepcopy()
         chosen.change(**self.changes(self.best.settings))
+        self._take_forms(chosen)
         return chosen
+
+    def _take_forms(self, program: KEQA) -> None:
+        """Give a program the stages of one call that it has as they were learned."""
+        taken = {name: stage for name, stage in self.forms.items() if getattr(program, name) is not None}
+        for name, stage in taken.items():
+            setattr(program, name, stage)
+        if taken:
+            program.learned = self.asking.origins.known_to(program)
 
     def changes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that a choice means, with the gate that decides."""
@@ -218,6 +238,7 @@ class Tuning:
         self.twin.change(**self.changes(choice))
         if choice["listwise"]:
             self.twin.picking.together = self.together
+        self._take_forms(self.twin)
         count = len(self.valset)
         watch = self.asking.failures.watch("tuning", count)
 

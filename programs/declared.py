@@ -126,6 +126,15 @@ class DeclaredKeqa(CommonSettings):
     """KS-LLM's evidence: ``beside`` the passages (True is the same) or ``instead`` of them."""
     listwise: Annotated[bool, _switch("Judge the passages of a quiz in one call, and not each by itself.")] = False
     """Those that the reply says nothing of are judged by themselves."""
+    draft: Annotated[
+        bool, _switch("Write a draft answer with each quiz, in the same call, and examine the quiz by it alone.")
+    ] = False
+    """A quiz is known where its draft's probability, or what the gate makes of that draft, reaches the threshold; where
+    the LM gives no probabilities, wherever it gives a draft. It has no effect without decomposition or examination."""
+    cite: Annotated[
+        bool, _switch("Read the passages of a quiz and cite those that tell its answer in one call, and judge none.")
+    ] = False
+    """Those that are cited are kept. It has no effect without picking, nor beside `select` or `extract_sentences`."""
     summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
     """As the printed algorithm does and the authors' code does not: the summary is what gives the answer its form.
     Without decomposition it has no effect."""

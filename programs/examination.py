@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from itertools import chain
 from numbers import Integral
@@ -32,8 +33,10 @@ from keqa.programs.gate import (
     VoteGate,
     asks,
     question_of,
+    reaches,
     smallest_wave,
 )
+from keqa.programs.records import fraction_text
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
@@ -49,6 +52,8 @@ class Examined(Draws):
     number: int | None = None
     verdict: Verdict = _UNDECIDED
     stopped: str = ""
+    # Whether its one draw was written with the quizzes.
+    drafted: bool = False
     # Draws, where it is not the examination's own.
     predictor: Any = None
     # What it answers from; from memory where that is nothing.
@@ -181,6 +186,36 @@ class Examination(Stage):
         self._mark(found)
         return found
 
+    async def of_draft(
+        self,
+        draft: Draw,
+        quiz: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        number: int | None = None,
+        *,
+        outdated: str = "",
+    ) -> Examined:
+        """Examine a quiz by the draft that was written with it: without a call, but for what a gate asks.
+
+        An `outdated` one was written with other answers to earlier quizzes, as this says, and is none.
+        """
+        kind: dict[str, Any] = {"answer_type": answer_type, "choices": tuple(choices)}
+        found = Examined(quiz, **kind, tries=1, made=[draft], number=number, drafted=True)
+        _mark_abstention(draft, found.choices)
+        if outdated or draft.abstained:
+            found.stopped = "the draft says that it does not know" if draft.abstained else outdated
+            return found
+        draft.cluster = 0
+        if self.question is not None:
+            found.reply = await self.question.acall(**self.question.inputs(found), number=number)
+        said = _by_probability(draft, self.gate.threshold) if isinstance(self.gate, VoteGate) else self._said(found)
+        assert isinstance(said, Verdict), "a gate has a verdict where no draw is left"
+        found.verdict, found.stopped = said, said.why or "the gate decides by the draft"
+        if said.note is not None:
+            current().degradations.append(said.note.model_copy(update={"quiz": number}))
+        return found
+
     async def every_draw(
         self,
         quiz: str,
@@ -278,8 +313,7 @@ class Examination(Stage):
         drawn = self._drawn if shared is None or not shared.largest else self._taken
         made = await drawn(found, start, count)
         for draw in made:
-            if draw.text is not None:
-                draw.abstained = is_abstention(draw.text, found.choices) or says_nothing(draw.text, brackets=False)
+            _mark_abstention(draw, found.choices)
         found.made += made
 
     async def _taken(self, found: Examined, start: int, count: int) -> list[Draw]:
@@ -412,3 +446,18 @@ class Examination(Stage):
                 same = False
             found.same[text, first] = same
         return found.same[text, first]
+
+
+def _mark_abstention(draw: Draw, choices: Sequence[str]) -> None:
+    if draw.text is not None:
+        draw.abstained = is_abstention(draw.text, choices) or says_nothing(draw.text, brackets=False)
+
+
+def _by_probability(draft: Draw, threshold: Fraction) -> Verdict:
+    """KEQA's vote takes several draws; of one draft its probability is compared, where that is known."""
+    if draft.probability is None:
+        return Verdict(True, why="the draft is an answer, and no probability says how sure")
+    known = reaches(draft.probability, threshold)
+    than = "reaches" if known else "is below"
+    why = f"the draft's probability {draft.probability:.2f} {than} {fraction_text(threshold)}"
+    return Verdict(known, draft.probability, why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
@@ -12,7 +12,7 @@ import dspy
 
 from keqa.data.question import AnswerType, Question, Quiz, broken_references, resolvable, resolved_text
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import is_abstention
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.ask import searched
@@ -21,7 +21,7 @@ from keqa.programs.calls.session import NoCopy, current, gather, note, report, w
 from keqa.programs.declared import Style, WaysOut
 from keqa.programs.earlier import settled_before
 from keqa.programs.examination import Examination, Examined
-from keqa.programs.gate import Gate, VoteGate
+from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
 from keqa.programs.prediction import PassagesKept, QuizAnswered, QuizExamined, QuizFound
 from keqa.programs.predictor import trained_on_prompts
@@ -39,8 +39,17 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.stages.documents import NO_REPLY, OwnDocuments, contradicting, missing_quiz, spoken_in, tells
-from keqa.programs.stages.picking import Listwise, Picking, Reference, unjudged, with_kept
+from keqa.programs.stages.documents import (
+    NO_REPLY,
+    OwnDocuments,
+    carrying,
+    contradicting,
+    missing_quiz,
+    spoken_in,
+    tells,
+)
+from keqa.programs.stages.joined import Citing, Drafting
+from keqa.programs.stages.picking import Listwise, Picking, Reference, unjudged, verdict_on, with_kept
 from keqa.programs.stages.selection import Selection, Similarity, with_key_sentences
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing, told_style
@@ -58,11 +67,16 @@ class _SearchError(CallError):
 
 @dataclass
 class _Asked:
-    """A quiz while it is answered, or the `whole` question: resolved, with what is known of it."""
+    """A quiz while it is answered, or the `whole` question: resolved, with what is known of it.
+
+    Its draft, where there is one, is `outdated` where an earlier quiz has another answer than it was written with.
+    """
 
     quiz: Quiz
     what: tuple[str, AnswerType, list[str]]
     whole: bool
+    draft: Draw | None = None
+    outdated: str = ""
     found: Examined | None = None
     passages: list[PassageVerdict] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
@@ -119,8 +133,11 @@ class KEQA(Program):
         self.summarizing = Summarizing(bound)
         self._retriever = NoCopy(parts["retriever"])
         self.documents: OwnDocuments | None = None
+        self.drafting: Drafting | None = None
+        self.citing: Citing | None = None
         self.writing: Writing | None = None
         self.fit_documents()
+        self.fit_forms()
         self.bind_lms(lms)
 
     def _decides(self) -> Gate:
@@ -138,6 +155,7 @@ class KEQA(Program):
         if {"gate", "threshold"} & {*changed}:
             self.examination.gate = self._decides()
         self.fit_documents()
+        self.fit_forms()
 
     @property
     def gate(self) -> Gate:
@@ -248,12 +266,26 @@ class KEQA(Program):
             asked.like = like if asked.signature.fields.keys() == like.signature.fields.keys() else None
         self.documents = made
 
+    def fit_forms(self) -> None:
+        """Have the stages that take one call in the place of several exactly where the settings ask for them."""
+        chosen = self.settings
+        if not (chosen.draft and chosen.decompose and chosen.examine):
+            self.drafting = None
+        elif self.drafting is None:
+            self.drafting = Drafting(chosen.max_quizzes, self.bound)
+            self.drafting.draft.lm, self.drafting.draft.fixed = self.decomposition.decompose.lm, self.demonstrations
+        if not (chosen.cite and chosen.pick) or chosen.select or chosen.extract_sentences is not None:
+            self.citing = None
+        elif self.citing is None:
+            self.citing = Citing(self.bound)
+            self.citing.cite.lm, self.citing.cite.fixed = self.answering.answer.lm, self.demonstrations
+
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
-        """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
+        """The predictors that gates and settings bring along; what was saved without knows none of them."""
         parts = {f"examination.{one.attribute}": one.signatures for one in questions()}
         parts |= {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
-        parts["writing"] = Writing.signatures
+        parts |= {"drafting": Drafting.signatures, "citing": Citing.signatures, "writing": Writing.signatures}
         return {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -328,21 +360,26 @@ class KEQA(Program):
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer."""
-        settings, quizzes = self.settings, [Quiz(1, asked.question)]
+        settings, quizzes, drafts = self.settings, [Quiz(1, asked.question)], dict[int, Draw]()
         if settings.decompose:
             own = {} if self.documents is None else {"own": True}
-            quizzes = await self.decomposition.acall(asked.question, **own)
+            if self.drafting is None:
+                quizzes = await self.decomposition.acall(asked.question, **own)
+            else:
+                quizzes, drafts = await self.drafting.acall(asked.question, **own)
             for quiz in quizzes:
                 report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         if [quiz.text for quiz in quizzes] == [asked.question]:
-            record = await self._answer_whole(asked, quizzes[0], examine=settings.examine)
+            draft = drafts.get(quizzes[0].index)
+            draft = None if draft is None or not _is_an_option(draft, asked) else draft
+            record = await self._answer_whole(asked, quizzes[0], examine=settings.examine, draft=draft)
             story.quizzes = [record]
             summarized = settings.decompose and settings.summarize_single and _answers([record])
             otherwise = "took the quiz's answer for the answer"
             if not (summarized and await self._summarize(asked, story, otherwise)):
                 _conclude(asked, story, record)
             return
-        story.quizzes = await self._answer_quizzes(asked, quizzes)
+        story.quizzes = await self._answer_quizzes(asked, quizzes, drafts)
         missing = _missing(story.quizzes)
         # What the documents do not say of a part is not made good by the other parts.
         if missing == _BLOCKED and settings.summarize_known and not any(quiz.missing for quiz in story.quizzes):
@@ -357,9 +394,11 @@ class KEQA(Program):
             failed = any(one.stage == "summarize" for one in current().degradations)
             await self._fall_back(asked, story, failed=failed)
 
-    async def _answer_whole(self, asked: Question, quiz: Quiz, *, examine: bool) -> QuizRecord:
+    async def _answer_whole(
+        self, asked: Question, quiz: Quiz, *, examine: bool, draft: Draw | None = None
+    ) -> QuizRecord:
         what = (asked.question, asked.answer_type, asked.choices)
-        return await self._answer_quiz(_Asked(quiz, what, whole=True), examine=examine)
+        return await self._answer_quiz(_Asked(quiz, what, whole=True, draft=draft), examine=examine)
 
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
@@ -386,7 +425,9 @@ class KEQA(Program):
             raise UnansweredError("answer", "NoPassagesError", message)
         _conclude(asked, story, story.fallback)
 
-    async def _answer_quizzes(self, asked: Question, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
+    async def _answer_quizzes(
+        self, asked: Question, quizzes: Sequence[Quiz], drafts: Mapping[int, Draw]
+    ) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""
         problems = broken_references(quizzes)
         for problem in problems:
@@ -407,7 +448,8 @@ class KEQA(Program):
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
-            part = _Asked(quiz, (text, "short", []), whole=text == asked.question)
+            part = _Asked(quiz, (text, "short", []), whole=text == asked.question, draft=drafts.get(quiz.index))
+            part.outdated = _written_with_others(earlier, drafts)
             return await self._answer_quiz(part, examine=self.settings.examine)
 
         tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)
@@ -451,7 +493,10 @@ class KEQA(Program):
         if about:
             asked.fields["stopped"] = f"not asked from memory: the documents speak of {', '.join(about)}"
         elif examine:
-            found = await self.examination.acall(*asked.what, number=index, predictor=self._own("quiz"))
+            if asked.draft is None:
+                found = await self.examination.acall(*asked.what, number=index, predictor=self._own("quiz"))
+            else:
+                found = await self.examination.of_draft(asked.draft, *asked.what, index, outdated=asked.outdated)
             asked.found = found
             report(QuizExamined(index, text, found.known, found.leading, float(found.consistency)))
             if found.known:
@@ -471,11 +516,13 @@ class KEQA(Program):
     async def _from_passages(self, asked: _Asked, hits: list[Hit]) -> tuple[str | None, QuizSource]:
         """Lines 8 to 16; where nothing is to be guessed, an answer that the passages carry, or none."""
         text, number = asked.text, asked.quiz.index
-        hits, asked.passages = await self._picked(asked, hits)
+        cited = None if self.citing is None or not hits else await self._cited(asked, hits, self.citing)
+        if self.citing is None:
+            hits, asked.passages = await self._picked(asked, hits)
         asked.fields["retrieved"] = self._retriever.value is not None
         report(PassagesKept(number, text, len(hits), tuple(one.passage_id for one in asked.passages if one.kept)))
         picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
-        answer = await self._read(asked, picked) if picked else None
+        answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if not self.declines:
             return (answer, "passages") if picked else await self._from_memory(asked)
         told = answer is not None and asked.told_by(answer)
@@ -497,14 +544,56 @@ class KEQA(Program):
         if settings.pick:
             judging = {} if self.documents is None else {"shown": self.documents.shown}
             verdicts = await self.picking.acall(text, hits, asked.quiz.index, **judging)
-        top = settings.on_nothing_helpful == "top_passage" and not self.declines
-        if hits and top and not any(verdict.kept for verdict in verdicts):
-            verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
+        verdicts = self._with_top(verdicts)
         if self.declines:
             verdicts = without_older(text, self._reread(text, verdicts))
         if settings.extract_sentences is None:
             return hits, verdicts
         return with_key_sentences(text, hits, verdicts, settings.extract_sentences, self.similarity)
+
+    def _with_top(self, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
+        """Have the top passage read where none helps and that is wanted."""
+        top = self.settings.on_nothing_helpful == "top_passage" and not self.declines
+        if not top or not verdicts or any(one.kept for one in verdicts):
+            return verdicts
+        return with_kept(verdicts, 0, "the top passage, as none was found to help")
+
+    async def _cited(self, asked: _Asked, hits: list[Hit], citing: Citing) -> str | None:
+        """Read the passages found in one call, and keep those that its answer cites; None where that is no answer."""
+        text, number, documents = asked.text, asked.quiz.index, self.documents
+        verdicts = unjudged(hits, "not read: of too many, the first were")
+        if self.declines:
+            verdicts = without_older(text, verdicts)
+        # Unreliable sources come last.
+        doubted = self.picking.doubted(hits)
+        order = sorted((place for place, one in enumerate(verdicts) if one.kept), key=doubted.__getitem__)
+        passages = [hits[place].passage for place in order]
+        shown = [one.rendered if documents is None else documents.shown(one) for one in passages]
+        try:
+            own = documents is not None
+            answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
+        except CallError as error:
+            why = "no reply to it could be used"
+            asked.passages = [verdict_on(hit, "failed", kept=False, why=why) for hit in hits]
+            if not (self.declines and error.unusable) or (error.reply is not None and not error.reply.strip()):
+                raise
+            note("answer", error.cause, error.message, "found no answer in the passages", number)
+            asked.fields["support"] = NO_REPLY
+            return None
+        why = "cited for an answer"
+        if documents is not None and asked.what[1] == "short" and not is_abstention(answer):
+            found = carrying(answer, text, passages[:read], cited)
+            if found is not None:
+                cited, why = found, "has the words of the answer, which does not cite it"
+        asked.passages = _with_cited(verdicts, order, read, cited, why)
+        if cited and asked.told_by(answer):
+            if documents is not None:
+                await self._check(asked, answer, [shown[position] for position in cited])
+            return str(answer)
+        if not cited and not is_abstention(answer, asked.what[2]):
+            note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
+        asked.passages = self._with_top(_with_cited(verdicts, order, read, (), why))
+        return None
 
     def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
         """Have the best passages read where none helps and they speak of what is asked: the answer is checked."""
@@ -542,10 +631,16 @@ class KEQA(Program):
             note("answer", error.cause, error.message, "found no answer in the passages", number)
             asked.fields["support"] = NO_REPLY
             return None
-        if documents is not None and asked.told_by(str(answer)):
-            support = await documents.acall(text, answer, passages, *wanted, number)
-            asked.fields["supported"], asked.fields["support"] = support
+        if asked.told_by(str(answer)):
+            await self._check(asked, str(answer), passages)
         return str(answer)
+
+    async def _check(self, asked: _Asked, answer: str, passages: Sequence[str]) -> None:
+        """Find out whether passages of one's own documents carry an answer."""
+        if self.documents is not None:
+            text, *wanted = asked.what
+            support = await self.documents.acall(text, answer, passages, *wanted, asked.quiz.index)
+            asked.fields["supported"], asked.fields["support"] = support
 
     def _own(self, name: str) -> Any:
         """The predictor of that name for one's own documents; None where the paper's is asked."""
@@ -573,6 +668,7 @@ class KEQA(Program):
             ],
             "tries": found.tries,
             "complete": found.left == 0,
+            "drafted": found.drafted,
             "stopped": found.stopped,
             "consistency": float(found.consistency),
             "consistency_exact": fraction_text(found.consistency),
@@ -587,6 +683,35 @@ class KEQA(Program):
 def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
     """The resolved quizzes that have an answer, with it."""
     return [(one.resolved, one.answer) for one in quizzes if one.resolved and one.answer and not one.abstained]
+
+
+def _with_cited(
+    verdicts: Sequence[PassageVerdict], order: Sequence[int], read: int, cited: Collection[int], why: str
+) -> list[PassageVerdict]:
+    """The verdicts on passages, of which the first so many were read in an order, by the positions that are cited."""
+    found = list(verdicts)
+    for position, place in enumerate(order):
+        kept = position in cited
+        said = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
+        found[place] = verdicts[place].model_copy(update={"kept": kept, **(said if position < read else {})})
+    return found
+
+
+def _is_an_option(draft: Draw, asked: Question) -> bool:
+    """Whether a draft of the question, which was written without its options, is one of them, or none of any kind."""
+    options = asked.choices or (["yes", "no"] if asked.answer_type == "yes/no" else [])
+    text = draft.text or ""
+    kind = (asked.answer_type, asked.choices)
+    return not options or is_abstention(text, options) or any(same_answer(text, one, *kind) for one in options)
+
+
+def _written_with_others(earlier: Mapping[int, QuizRecord], drafts: Mapping[int, Draw]) -> str:
+    """Which of the earlier quizzes that a draft builds on has another answer than its own draft; empty for none."""
+    for number, record in earlier.items():
+        draft = drafts.get(number)
+        if draft is not None and not same_answer(str(draft.text), str(record.answer)):
+            return f"its draft was written with another answer to quiz {number}"
+    return ""
 
 
 def _missing(quizzes: Sequence[QuizRecord]) -> str | None:

@@ -17,7 +17,7 @@ from keqa.programs.declared import Style
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import key_remover, without_secrets
 
-Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
+Verdict = Literal["helpful", "not helpful", "failed", "unjudged", "cited", "not cited"]
 QuizSource = Literal[
     "memory", "passages", "closed_book", "largest_cluster", "unanswered", "blocked", "skipped", "failed"
 ]
@@ -33,8 +33,10 @@ _NO_FAILURES = frozenset(
         "EmptyChainError",
         "EmptyDecomposition",
         "LaterReference",
+        "MissingDrafts",
         "MissingReference",
         "NoAnswerStated",
+        "NoCitation",
         "NoRephrasing",
         "NoVerdict",
         "ReferenceCycle",
@@ -42,6 +44,7 @@ _NO_FAILURES = frozenset(
         "StepLimit",
         "TooManyQuizzes",
         "Unanswered",
+        "UnknownCitation",
         "Unsettled",
     }
 )
@@ -112,7 +115,8 @@ class PassageVerdict(PlacedText, Record):
     """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15).
 
     The verdict is the utility judge's: ``failed`` is not ``not helpful``, and ``unjudged`` stands where picking is off
-    or the passage would be left out whatever the judge said. The answer was drawn from it where it was kept; `why` says
+    or the passage would be left out whatever the judge said; where one call read them all, they are ``cited`` for its
+    answer, or ``not cited``. The answer was drawn from it where it was kept; `why` says
     in a sentence why it was or was not. `sentences` carried the answer; `older_than` is the id of the newer passage
     that says otherwise of the same, for which it was left out.
     """
@@ -197,6 +201,7 @@ class QuizRecord(Record):
         tries: N_c; 0 without examination.
         complete: Whether all N_c draws were made. Where not, `consistency` counts the draws made over N_c, which is
             a lower bound that settled the verdict.
+        drafted: Whether its one draw is the draft that was written with the quizzes.
         stopped: Why no further draw was made, or none at all; None where examination is off, and in records of a
             version that did not say.
         consistency: T_c, size of the largest cluster over N_c; None without examination.
@@ -230,6 +235,7 @@ class QuizRecord(Record):
     clusters: list[ClusterRecord] = Field(default_factory=list)
     tries: int = 0
     complete: bool = True
+    drafted: bool = False
     stopped: str | None = None
     consistency: float | None = None
     consistency_exact: str | None = None

@@ -394,7 +394,7 @@ class AskedOptions:
             if make is not None:
                 asked = make(retriever, roles)
             elif program.program is None:
-                asked = KEQA(retriever, lms=roles, **settings)
+                asked = KEQA(retriever, lms=roles, **{**_forms(retriever, roles), **settings})
             else:
                 asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
             promise = self.risk.hold(asked)
@@ -402,6 +402,17 @@ class AskedOptions:
         if promise:
             warn(promise)
         return asked, retriever, roles
+
+
+def _forms(retriever: Retriever, roles: Roles) -> dict[str, bool]:
+    """Over documents of one's own, where nothing was compiled, the stages that take one call for several.
+
+    A language model that was trained on the papers' prompts is asked those.
+    """
+    from keqa.programs.predictor import trained_on_prompts
+
+    wanted = getattr(retriever, "own_documents", True) and not trained_on_prompts(roles.task)
+    return {"draft": wanted, "cite": wanted} if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

@@ -248,6 +248,8 @@ def _evidence(quiz: QuizRecord) -> list[Text]:
 
 
 def _samples(quiz: QuizRecord) -> Text:
+    if quiz.drafted:
+        return plain(f"drafted with the quizzes: “{quiz.samples[0].text}”")
     settled = "" if quiz.complete else f" of {quiz.tries}, which settled it"
     parts = [plain(f"“{cluster.answer}” ×{cluster.size}") for cluster in quiz.clusters]
     if abstained := sum(sample.abstained for sample in quiz.samples):
@@ -259,7 +261,7 @@ def _samples(quiz: QuizRecord) -> Text:
 
 def _verdict(quiz: QuizRecord) -> Text:
     words = ("known", "green") if quiz.known else ("unknown, so search", "magenta")
-    if quiz.certainty is not None and quiz.stopped and not quiz.complete:
+    if quiz.stopped and (quiz.drafted or (quiz.certainty is not None and not quiz.complete)):
         # What the draws agree on is not what decided.
         return plain(f"{quiz.stopped}: ").append(*words)
     parts = [] if quiz.consistency_exact is None else [_consistency(quiz)]

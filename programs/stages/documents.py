@@ -150,6 +150,24 @@ def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: S
     return bool(kept) and not same_answer(answer, "unknown") and bool(more) and not words_lacking(answer, kept)
 
 
+def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequence[int]) -> list[int] | None:
+    """The positions of the passages about a quiz that have all words of its answer, where those cited do not.
+
+    None where those cited have them, or no passage has: small language models read better than they cite.
+    """
+    if cited and not words_lacking(answer, [_told_by(passages[place]) for place in cited]):
+        return None
+    if not words_lacking(answer, [quiz]):
+        # What says again what was asked is in every passage about it.
+        return None
+    found = [
+        place
+        for place, one in enumerate(passages)
+        if not words_lacking(answer, [_told_by(one)]) and spoken_in([one], quiz)
+    ]
+    return found or None
+
+
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
@@ -174,6 +192,10 @@ def missing_quiz(
     kept = sum(one.kept for one in passages)
     if kept:
         why = f"the passages kept ({kept}) {_carried(support)}"
+    elif passages and support == NO_REPLY:
+        why = f"the passages found ({len(passages)}) {_carried(support)}"
+    elif any(one.verdict == "not cited" for one in passages):
+        why = f"none of the {len(passages)} passages found tells it, by the reply"
     elif passages:
         why = f"none of the {len(passages)} passages found {'was judged to help' if about else 'is about it'}"
     else:

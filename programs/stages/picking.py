@@ -128,8 +128,7 @@ class Picking(Stage):
         Where no passage was judged helpful and some could not be judged, the best of the latter is kept.
         """
         await self._prepare(quiz, hits, number)
-        known = [self._known_of(hit) for hit in hits]
-        doubted = [self.prefer_reliable and any(one.unreliable for one in records) for records in known]
+        known, doubted = [self._known_of(hit) for hit in hits], self.doubted(hits)
         found = await self._judged(quiz, hits, number, shown, doubted)
         others = any(verdict == "helpful" and not doubt for verdict, doubt in zip(found, doubted, strict=True))
         verdicts = []
@@ -190,6 +189,10 @@ class Picking(Stage):
             for place, verdict in zip(places, judged, strict=True):
                 found[place] = verdict
         return ["unjudged" if verdict is None else verdict for verdict in found]
+
+    def doubted(self, hits: Sequence[Hit]) -> list[bool]:
+        """Which passages are of unreliable sources, where reliable ones are preferred."""
+        return [self.prefer_reliable and any(one.unreliable for one in self._known_of(hit)) for hit in hits]
 
     def _known_of(self, hit: Hit) -> list[Any]:
         """What the reference knows of a passage's source and of its age."""

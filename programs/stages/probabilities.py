@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import dspy
@@ -22,6 +23,7 @@ LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 # Tokenizers that keep spaces within tokens may lose those around a marker when each token is decoded by itself.
 _MARKER = r"\[\[\s*##\s*{name}\s*##\s*\]\]"
 _NEXT = re.compile(r"\[\[\s*##")
+_ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 class NoProbabilitiesError(ConfigurationError):
@@ -50,8 +52,28 @@ def output_tokens(tokens: Tokens, name: str = "answer") -> list[tuple[str, float
 
 def likelihood(tokens: Tokens, name: str = "answer") -> tuple[float | None, float | None]:
     """The probability of one output of a reply, the geometric mean over its tokens, and that of its first token."""
-    scores = [score for _, score in output_tokens(tokens, name)]
+    return _likelihood([score for _, score in output_tokens(tokens, name)])
+
+
+def _likelihood(scores: Sequence[float]) -> tuple[float | None, float | None]:
     return (math.exp(math.fsum(scores) / len(scores)), math.exp(scores[0])) if scores else (None, None)
+
+
+def item_likelihoods(tokens: Tokens, name: str, count: int) -> list[tuple[float | None, float | None]]:
+    """As `likelihood`, for each text of an output that is a list of so many; none where they cannot be told apart."""
+    found = output_tokens(tokens, name)
+    text = "".join(piece for piece, _ in found)
+    key = re.search(rf'"{re.escape(name)}"\s*:', text)
+    spans = [item.span(1) for item in _ITEM.finditer(text, key.end() if key else 0)]
+    if len(spans) != count:
+        return [(None, None)] * count
+    ends = list(accumulate(len(piece) for piece, _ in found))
+    likely: list[tuple[float | None, float | None]] = []
+    for start, end in spans:
+        of_item = zip([0, *ends], ends, found, strict=False)
+        scores = [score for begin, stop, (_, score) in of_item if begin < end and stop > start]
+        likely.append(_likelihood(scores))
+    return likely
 
 
 def word_probabilities(text: str, tokens: Tokens) -> list[float]:

@@ -148,6 +148,32 @@ def is_the_question(quiz: str, question: str) -> bool:
     return normalize(quiz) == normalize(question)
 
 
+async def written_quizzes(
+    predictor: dspy.Predict, question: str, most: int, *, own: bool = False, config: Mapping[str, Any] | None = None
+) -> tuple[list[Quiz], dspy.Prediction | None]:
+    """The quizzes that a call writes, so many at most, and its reply; the question itself, and None, where it fails.
+
+    There is at least one. With `own`, quizzes that were copied from a demonstration are refused. One that is the
+    question has no references: a "#1" in it is the user's own.
+    """
+    whole, single = [Quiz(1, question)], "took the question for the single quiz"
+    copies = Copies(predictor, [question], "quizzes") if own else None
+    set_up: dict[str, Any] = {} if config is None else {"config": dict(config)}
+    try:
+        prediction = await ask(predictor, "decompose", copies=copies, question=question, **set_up)
+    except CallError as error:
+        note("decompose", error.cause, error.message, single)
+        return whole, None
+    quizzes = numbered_quizzes([str(quiz) for quiz in prediction.quizzes or []])
+    if not quizzes:
+        note("decompose", "EmptyDecomposition", "no quiz was written", single)
+        return whole, None
+    if len(quizzes) > most:
+        note("decompose", "TooManyQuizzes", f"{len(quizzes)} quizzes, more than {most}", f"kept the first {most}")
+        quizzes = quizzes[:most]
+    return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes, prediction
+
+
 class Decomposition(Stage):
     """Breaks a question into the quizzes that settle it (KEQA, section 3.3, GenQ); further ones are left out."""
 
@@ -159,26 +185,8 @@ class Decomposition(Stage):
         self.max_quizzes = max_quizzes
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
-        """At least one quiz; with `own`, quizzes that were copied from a demonstration are refused.
-
-        One that is the question has no references: a "#1" in it is the user's own.
-        """
-        whole, single = [Quiz(1, question)], "took the question for the single quiz"
-        copies = Copies(self.decompose, [question], "quizzes") if own else None
-        try:
-            prediction = await ask(self.decompose, "decompose", copies=copies, question=question)
-        except CallError as error:
-            note("decompose", error.cause, error.message, single)
-            return whole
-        quizzes = numbered_quizzes([str(quiz) for quiz in prediction.quizzes or []])
-        if not quizzes:
-            note("decompose", "EmptyDecomposition", "no quiz was written", single)
-            return whole
-        if len(quizzes) > self.max_quizzes:
-            message = f"{len(quizzes)} quizzes, more than {self.max_quizzes}"
-            note("decompose", "TooManyQuizzes", message, f"kept the first {self.max_quizzes}")
-            quizzes = quizzes[: self.max_quizzes]
-        return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes
+        """See `written_quizzes`."""
+        return (await written_quizzes(self.decompose, question, self.max_quizzes, own=own))[0]
 
 
 class Generation(Stage):

@@ -17,11 +17,12 @@ def record_in(out):
 
 @pytest.fixture
 def ask(keqa_command, server, own_index):
-    """Asks over passages of one's own; nothing is looked up that the language model knows."""
+    """Asks over passages of one's own as the papers do; nothing is looked up that the language model knows."""
 
-    def run(*arguments, question=QUESTION, look_first=False, own=True, lm=server.api_base):
+    def run(*arguments, question=QUESTION, look_first=False, own=True, forms=False, lm=server.api_base):
         given = ["--lm", "openai/scripted", "--api-base", lm, *(["--index", own_index] if own else [])]
-        return keqa_command("ask", question, *given, *([] if look_first else ["--no-look-first"]), *arguments)
+        as_papers = [*([] if look_first else ["--no-look-first"]), *([] if forms else ["--no-draft", "--no-cite"])]
+        return keqa_command("ask", question, *given, *as_papers, *arguments)
 
     return run
 
@@ -50,6 +51,16 @@ def test_json_is_the_record_with_its_sources_and_nothing_else(ask):
     assert [quiz.source for quiz in record.quizzes] == ["memory", "passages"]
     (source,) = json.loads(out)["sources"]
     assert (source["title"], source["quizzes"], source["sentences"]) == ("Heidi Fenman", [2], [source["text"]])
+
+
+def test_over_passages_of_ones_own_one_call_does_for_several(ask, server):
+    steps = ask("--json", forms=True).json()["cost"]["by_step"]
+    calls = {"drafting.draft": 1, "citing.cite": 1, "summarizing.summarize": 1}
+    assert {name: step["calls"] for name, step in steps.items()} == calls
+    assert server.count == 3
+    assert "drafted with the quizzes: “Heidi Fenman”" in ask(forms=True).fine()
+    # The testbed is asked as the papers do.
+    assert "drafting.draft" not in ask("--json", own=False, forms=True).json()["cost"]["by_step"]
 
 
 def test_without_an_index_the_encyclopedia_is_asked(ask):
@@ -162,7 +173,7 @@ def test_a_question_of_100_kb_is_refused(ask, server):
 
 
 def test_another_method_or_a_gate_is_asked_by_its_name(ask):
-    ended = ask("--json", "--method", "standard-doc:document_tokens=5", "--top-k", 1, look_first=True)
+    ended = ask("--json", "--method", "standard-doc:document_tokens=5", "--top-k", 1, look_first=True, forms=True)
     record = json.loads(ended.out)
     assert (record["method"], len(record["passages"])) == ("standard-doc", 1)
     assert "the first 5 tokens of the document" in record["passages"][0]["why"]

@@ -71,8 +71,8 @@ def spoken(messages, n, body):
     if "[[ ## passage ## ]]" in said:
         return [markers(helpful=True)] * n
     if "Respond with the corresponding output fields" in said and "quizzes" in said.rpartition("Respond with")[2]:
-        return [markers(quizzes=json.dumps([QUESTION]))] * n
-    return [markers(answer=f"monks {EVIL} {SURROGATE} {KEY}", explanation=f"They say {EVIL}")] * n
+        return [markers(quizzes=json.dumps([QUESTION]), drafts='["UNKNOWN"]')] * n
+    return [markers(citations="[1]", answer=f"monks {EVIL} {SURROGATE} {KEY}", explanation=f"They say {EVIL}")] * n
 
 
 def refused(messages, n, body):

@@ -86,6 +86,11 @@ class Town:
         town = inputs["question"].split("mayor of ")[1].split()[0]
         return {"quizzes": f'["Who governs {town}?", "To whom is #1 married?"]'}
 
+    def DraftQuizzes(self, inputs, config, shown):
+        written = self.DecomposeQuestion(inputs, config, shown)
+        known = self.AnswerQuiz({"quiz": json.loads(written["quizzes"])[0]}, config, shown)
+        return written | {"drafts": json.dumps([known["answer"], "UNKNOWN"])}
+
     def AnswerQuiz(self, inputs, config, shown):
         if "governs" not in inputs["quiz"]:
             return {"answer": f"guess {config.seed}"}
@@ -110,6 +115,10 @@ class Town:
             return {"reasoning": "None tells.", "answer": "unknown"}
         number = inputs["passages"].split("Spouse")[1].split(".")[0]
         return {"reasoning": "It says so.", "answer": f"Ann Spouse{number}" if shown else f"Spouse{number}"}
+
+    def AnswerAndCite(self, inputs, config, shown):
+        cited = [int(number) for number, text in json.loads(inputs["passages"]).items() if "Spouse" in text]
+        return {"citations": str(cited), "answer": self.AnswerWithKnowledge(inputs, config, shown)["answer"]}
 
     ReasonWithKnowledge = AnswerWithKnowledge
 

@@ -17,6 +17,8 @@ from keqa.optimize.options import Options
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, Degradation, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Hit, Passage
 from keqa.signatures import AnswerWithKnowledge, Summarize
 from keqa.storage.journal import Journal
@@ -89,6 +91,31 @@ def test_a_question_that_came_out_wrong_teaches_no_summary_and_the_gold_decompos
     assert shown(born(), threshold=0.8)["summarizing.summarize"] == []
     lucky = shown(born(answer="1930"))
     assert (lucky["summarizing.summarize"], len(lucky["decomposition.decompose"])) == ([], 1)
+
+
+def test_the_stages_of_one_call_learn_from_the_calls_of_the_papers_forms():
+    both = KEQA(None, draft=True, cite=True)
+    found = shown(born(), program=both)
+    quizzes = ["Who governs Marton?", "When was #1 born?"]
+    # Memory is right of the mayor, and wrong of the year.
+    (plan,) = found["drafting.draft"]
+    assert plan == {"question": MARTON.question, "quizzes": quizzes, "drafts": ["Robert Torman", "UNKNOWN"]}
+    (read,) = found["citing.cite"]
+    assert read["passages"] == {1: "Torman: Born 1926.", 2: "No."}
+    assert (read["question"], read["citations"], read["answer"]) == ("When was Torman born?", [], "UNKNOWN")
+    (read,) = shown(born(passages=[TOLD, PASSAGES[1]]), program=both)["citing.cite"]
+    assert (read["citations"], read["answer"]) == ([1], "1 September 1926")
+    entries = [UtilityEntry("1", "When was Torman born?", "No.", True)]
+    both.reference = UtilityReference().fit(entries)
+    (read,) = shown(born(passages=[TOLD, PASSAGES[1]]), program=both)["citing.cite"]
+    assert read["citations"] == [1, 2]
+    # What builds on what is not known is not known either.
+    unknown = born(**tried("1926", "1926"))
+    first = unknown.record.quizzes[0].model_copy(update={"clusters": [], "samples": []})
+    record = unknown.record.model_copy(update={"quizzes": [first, unknown.record.quizzes[1]]})
+    (plan,) = shown(unknown._replace(record=record), program=both)["drafting.draft"]
+    assert plan["drafts"] == ["UNKNOWN", "UNKNOWN"]
+    assert not {"drafting.draft", "citing.cite"} & shown(born()).keys()
 
 
 TOLD = PASSAGES[0].model_copy(update={"text": "Born on 1 September 1926."})

@@ -13,6 +13,8 @@ from conftest import ScriptedRetriever
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
+from keqa.optimize.demos import learned_forms
+from keqa.optimize.options import Options
 from keqa.optimize.tuning import BOUNDARY, GRID, Tuning, own_choice, values_to_try
 from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
@@ -23,7 +25,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)
-SWITCHES = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
+SWITCHES = ("draft", "cite", "listwise", "summarize_single", "summarize_known", "prefer_reliable")
 
 
 NOTHING = {name: () for name in GRID if name != BOUNDARY}
@@ -148,9 +150,9 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 
 
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
-    grid = only(**dict.fromkeys(SWITCHES, BOTH), on_nothing_helpful=("closed_book",))
+    grid = only(**dict.fromkeys(SWITCHES[2:], BOTH), on_nothing_helpful=("closed_book",))
     found = tuned(setting(val=1), grid=grid)
-    tried = [tuple(one.settings[name] for name in SWITCHES[:3]) for one in found.curve]
+    tried = [tuple(one.settings[name] for name in SWITCHES[2:5]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
     assert [one.settings["on_nothing_helpful"] for one in found.curve[4:]] == ["closed_book"]
     # Among equals the program's own settings stay.
@@ -172,7 +174,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
         return reply(name, inputs, config)
 
     world.engine.reply = whole
-    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES, BOTH)))
+    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES[2:], BOTH)))
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
@@ -191,6 +193,37 @@ def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
     assert len(world.engine.calls) == calls
     again = found.program.answer_many([one.question for one in world.val])
     assert listed.calls == sum(outcome.record.cost.samples for outcome in again) / 2
+
+
+def test_the_stages_of_one_call_are_taken_where_they_save_calls(setting, tuned, journal):
+    world = setting(val=2)
+    asking = Asking(journal, f1, in_flight=1)
+    before = [dict(world.engine.count)]
+    forms = learned_forms(world.program, world.program, world.train, asking, Options())
+    before.append(dict(world.engine.count))
+    assert learned_forms(world.program, world.program, world.train, asking, Options()).keys() == forms.keys()
+    assert world.engine.count == before[1], "calls that were made are not made again"
+    grid = only(draft=BOTH, cite=BOTH)
+    found = Tuning(world.program, world.val, asking, grid=grid, cost_per_call=0.01, forms=forms).run()
+    own, drafted, *_ = found.curve
+    assert (own.settings["draft"], drafted.settings["draft"]) == (False, True)
+    # A plan, one reading of the spouse and a summary; what is known of the mayor costs nothing.
+    assert (found.best.calls, found.best.settings["draft"], found.best.settings["cite"]) == (3.0, True, True)
+    chosen = found.program
+    assert chosen.drafting.draft.demos[0]["drafts"][1] == "UNKNOWN"
+    assert all(demo["citations"] for demo in chosen.citing.cite.demos)
+    assert (world.program.drafting, world.program.citing) == (None, None)
+    # A question that a demonstration comes from is asked without it.
+    assert any(
+        chosen.learned.hides(one.question, (), demo, chosen.drafting.draft.signature)
+        for one in world.train
+        for demo in chosen.drafting.draft.demos
+    )
+    calls = len(world.engine.calls)
+    assert (
+        Tuning(world.program, world.val, asking, grid=grid, cost_per_call=0.01, forms=forms).run().curve == found.curve
+    )
+    assert len(world.engine.calls) == calls
 
 
 class TwoPapers(ScriptedRetriever):
@@ -287,7 +320,7 @@ def test_what_is_tried_where_nothing_is_said():
         "threshold": ("0.4", "0.6", "0.8", "1"),
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
-        **dict.fromkeys(("listwise", "summarize_single", "summarize_known", "prefer_reliable"), (False, True)),
+        **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
         "on_nothing_helpful": ("largest_cluster", "closed_book"),
         "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
@@ -305,12 +338,17 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
     ]
     assert (found["listwise"], found["prefer_reliable"]) == ((False, True), (False,))
     assert own_choice(program())["threshold"] == "2/3"
+    shipped = program()
+    shipped.set_lm(dspy.LM("keqa/tiny"))
+    assert (values_to_try(shipped, SOME)["draft"], values_to_try(shipped, SOME)["cite"]) == ((False,), (False,))
 
 
 def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
     unexamined = values_to_try(program(examine=False, decompose=False), SOME)
     assert (unexamined["tries"], unexamined["threshold"], unexamined["top_k"]) == ((3,), ("2/3",), (2, 1))
     assert unexamined["summarize_single"] == (False,)
+    assert (unexamined["draft"], unexamined["cite"]) == ((False,), (False, True))
+    assert values_to_try(program(select=True), SOME)["cite"] == (False,)
     searchless = values_to_try(program(searching=False), SOME)
     assert (searchless["top_k"], searchless["listwise"], searchless["tries"]) == ((2,), (False,), (3, 2))
     assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)

@@ -33,6 +33,8 @@ EVERY = {
     "examine": (True, False),
     "pick": (True, False),
     "listwise": (False, True),
+    "draft": (False, True),
+    "cite": (False, True),
     "prefer_reliable": (False, True),
     "gate": (None, None),
     "select": (False, "instead"),

@@ -193,7 +193,8 @@ function quizCard(quiz, label, number, places, data) {
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
   if (quiz.earlier) card.append(el("p", { class: "soft", dir: "auto" }, `Settled before, and not asked again: ${quiz.earlier}`));
-  if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
+  if (quiz.drafted) card.append(el("p", { dir: "auto" }, `Drafted with the quizzes: “${quiz.samples[0].text}”`));
+  else if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
   else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
   if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, data, quiz));
@@ -239,15 +240,15 @@ function draws(quiz) {
 }
 
 function gate(quiz) {
-  const parts = [];
-  if (quiz.consistency_exact) {
+  const parts = quiz.drafted && quiz.stopped ? [quiz.stopped] : [];
+  if (!quiz.drafted && quiz.consistency_exact) {
     if (!quiz.threshold_exact) parts.push(`consistency ${quiz.consistency_exact}`);
     else if (quiz.complete !== false) {
       parts.push(`consistency ${quiz.consistency_exact} ${quiz.known ? "≥" : "<"} ${quiz.threshold_exact}`);
     } else if (quiz.known) parts.push(`consistency already ${quiz.consistency_exact} ≥ ${quiz.threshold_exact}`);
     else parts.push(`consistency ${quiz.consistency_exact} so far, ${quiz.threshold_exact} out of reach`);
   }
-  if (quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
+  if (!quiz.drafted && quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
   const verdict = quiz.known ? el("strong", { class: "good" }, "known") : el("strong", { class: "warn" }, "unknown, so search");
   const name = quiz.gate ? el("span", { class: "soft" }, ` (gate: ${quiz.gate})`) : "";
   return el("p", {}, parts.join(", ") + (parts.length ? ": " : ""), verdict, name);

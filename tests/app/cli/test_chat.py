@@ -18,7 +18,8 @@ def chat(keqa_command, server, own_index, monkeypatch):
     def hold(*lines, further=()):
         monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
         lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--no-cache"]
-        return keqa_command("chat", "--no-look-first", "--index", own_index, *lm, *further)
+        as_papers = ["--no-look-first", "--no-draft", "--no-cite"]
+        return keqa_command("chat", *as_papers, "--index", own_index, *lm, *further)
 
     return hold
 

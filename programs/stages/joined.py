@@ -1,0 +1,112 @@
+"""Forms of KEQA's stages that take one call where the papers take several: plan and draft, read and cite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.data.question import AnswerType, Quiz
+from keqa.errors import ConfigurationError
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, note
+from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.gate import Draw
+from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
+from keqa.programs.stages.stage import Stage, is_the_question, written_quizzes
+from keqa.signatures import AnswerAndCite, DraftQuizzes
+
+
+class Drafting(Stage):
+    """Decomposes a question and answers its quizzes from memory, in one call; further quizzes are left out."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"draft": DraftQuizzes}
+    follows = ("max_quizzes",)
+
+    def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
+        super().__init__(bound)
+        self.max_quizzes = max_quizzes
+        # The language model that was found to refuse requests for token probabilities.
+        self._refused: str | None = None
+
+    async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
+        """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
+        model = str(getattr(self.draft.lm or dspy.settings.lm, "model", ""))
+        asked: dict[str, Any] = {"question": question, "most": self.max_quizzes, "own": own}
+        try:
+            config = None if self._refused == model else LOGPROBS
+            quizzes, reply = await written_quizzes(self.draft, **asked, config=config)
+        except ConfigurationError as error:
+            if not tells_no_probabilities(error):
+                raise
+            self._refused = model
+            quizzes, reply = await written_quizzes(self.draft, **asked)
+        if reply is None:
+            return quizzes, {}
+        drafts = [text_of(draft) for draft in reply.drafts or []]
+        places = {quiz.index: quiz.index - 1 for quiz in quizzes}
+        again = next((quiz.index for quiz in quizzes if is_the_question(quiz.text, question)), None)
+        if again is not None:
+            # Small language models repeat the question among its quizzes, and add what is none.
+            quizzes, places = [Quiz(1, question)], {1: again - 1}
+        if len(drafts) != len(reply.quizzes):
+            message = f"{len(drafts)} drafts of {len(reply.quizzes)} quizzes"
+            note("decompose", "MissingDrafts", message, "examined each quiz by itself")
+            return quizzes, {}
+        given = getattr(reply.completions, "logprobs", None)
+        likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
+        found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
+        return quizzes, {index: found[place] for index, place in places.items()}
+
+
+class Citing(Stage):
+    """Answers a quiz from passages and says which of them carry the answer, in one call."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"cite": AnswerAndCite}
+
+    async def run(
+        self,
+        question: str,
+        passages: Sequence[str],
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        number: int | None = None,
+        *,
+        own: bool = False,
+    ) -> tuple[str, list[int], int]:
+        """The answer, the positions of the passages that it cites, and how many were read, of too many the first half.
+
+        With `own`, an answer that was copied from a demonstration is refused.
+        """
+        shown = dict(enumerate(passages, 1))
+
+        def halved(error: CallError) -> Mapping[str, Any] | None:
+            half = len(shown) // 2
+            if not half:
+                return None
+            action = f"tried the best {half} of {len(shown)} passages"
+            note("answer", error.cause, error.message, action, number, harmless=True)
+            for place in [place for place in shown if place > half]:
+                del shown[place]
+            return {"passages": dict(shown)}
+
+        prediction = await ask(
+            self.cite,
+            "answer",
+            number,
+            for_answer=True,
+            numbered=True,
+            shorter=halved,
+            copies=Copies(self.cite, [question, *choices, *passages]) if own else None,
+            passages=dict(shown),
+            question=question,
+            answer_type=answer_type,
+            choices=list(choices),
+        )
+        cited = list(dict.fromkeys(prediction.get("citations") or []))
+        if strange := [one for one in cited if one not in shown]:
+            message = f"no passage has the number {', '.join(map(str, strange))}"
+            note("answer", "UnknownCitation", message, "ignored the citation", number)
+        return text_of(prediction.answer), [one - 1 for one in cited if one in shown], len(shown)
