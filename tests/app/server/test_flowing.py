@@ -118,7 +118,7 @@ async def test_an_agent_hears_of_the_progress(serve, server):
     assert any(message == "Answer: Who governs Carmouth? Heidi Fenman" for _, _, message in heard)
 
 
-# What Open WebUI 0.12 sends, as it was seen, and LibreChat 0.7, as its source makes it.
+# The shape of requests of Open WebUI 0.12, as it was seen to ask, and of LibreChat.
 OPEN_WEBUI = {
     "stream": True,
     "model": "keqa",
