@@ -79,7 +79,7 @@ MISTAKES = [
     ("evaluate keqa {run} --program nowhere", "nowhere"),
     ("evaluate keqa --out none", "give either --questions"),
     ("evaluate keqa --testbed --index x --out none", "leave out --index"),
-    ("evaluate keqa --testbed --split half --out none", "train, dev and test"),
+    ("evaluate keqa --testbed --split half --out none", "train, dev, test and lists"),
     ("evaluate keqa --testbed --limit 10000 --out none", "ask for 1 to"),
     ("evaluate keqa --questions nq --retriever dense --out none", "--retriever is the testbed's"),
     (
@@ -126,7 +126,7 @@ MISTAKES = [
         for more in ("", " --dry-run")
     ),
     ("boundary collect --out x", "give either --questions"),
-    ("boundary collect --testbed --split all --out x", "train, dev and test, not 'all'"),
+    ("boundary collect --testbed --split all --out x", "train, dev, test and lists, not 'all'"),
     ("boundary check model.json nowhere", "nowhere is missing"),
     ("boundary check none.json nowhere", "none.json is missing"),
     ("boundary check model.json nowhere --boundary-lm keqa/tiny", "asked by a prompted boundary model"),

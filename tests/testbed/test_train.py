@@ -138,10 +138,17 @@ def test_a_new_prompt_leaves_the_tokens_of_others_as_they_are(tmp_path):
         if old(text)["input_ids"] != new(text)["input_ids"]:
             changed.add(sample.skill)
     assert changed <= {
+        "AnswerAndCite",
+        "AnswerFromDocuments",
+        "AnswerQuizIfSure",
         "AnswerWithEvidence",
+        "CompareInTable",
+        "DraftQuizzes",
         "ExpandSubject",
         "GenerateDocument",
         "JudgeKnowledge",
         "JudgeUtilities",
+        "ListItems",
         "RewriteFollowUp",
+        "WriteAnswer",
     }

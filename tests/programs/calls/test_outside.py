@@ -68,7 +68,7 @@ def said(annotation: Any) -> Any:
     if annotation is bool:
         return True
     if get_origin(annotation) is list:
-        return [SAID, "Bergen"]
+        return [1, 2] if annotation == list[int] else [SAID, "Bergen"]
     if get_origin(annotation) is dict:
         key, value = get_args(annotation)
         return {1: said(value), 2: said(value)} if key is int else {"query": SAID}
@@ -106,6 +106,8 @@ HOSTILE = st.lists(
 
 
 def values(field: Any) -> st.SearchStrategy[Any]:
+    if field.annotation == list[int]:
+        return st.just([1, 2])
     if get_origin(field.annotation) is list:
         # An empty list is one tag in XML, and no other format distinguishes them.
         return st.lists(HOSTILE, min_size=1, max_size=3)
