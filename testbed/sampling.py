@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, Summarize
+from keqa.signatures import AnswerAndCite, AnswerQuestion, AnswerWithKnowledge, ListItems, Summarize
 from keqa.testbed import words
 from keqa.testbed.prose import distraction, passage, random_date
 from keqa.testbed.relations import RELATIONS, relations_of
@@ -19,6 +19,14 @@ from keqa.testbed.world import SMALL, Convention, Fact, World, believed
 
 def said_twice(rng: random.Random) -> str:
     """Draws a list that is said again, in order or not, or in which names are looked for."""
+    items = [_name(rng) for _ in range(rng.randint(3, 12))]
+    if rng.random() < 0.6:
+        return _looked_for(items, rng)
+    again = items if rng.random() < 0.5 else rng.sample(items, len(items))
+    return ". ".join([*items, *again]) + "."
+
+
+def _name(rng: random.Random) -> str:
     draws = (
         lambda: f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}",
         lambda: rng.choice(words.CITIES),
@@ -26,11 +34,7 @@ def said_twice(rng: random.Random) -> str:
         lambda: f"{rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}",
         lambda: f"{rng.choice(words.BRANDS)} {rng.choice(words.TRADES)}",
     )
-    items = [rng.choice(draws)() for _ in range(rng.randint(3, 12))]
-    if rng.random() < 0.6:
-        return _looked_for(items, rng)
-    again = items if rng.random() < 0.5 else rng.sample(items, len(items))
-    return ". ".join([*items, *again]) + "."
+    return rng.choice(draws)()
 
 
 def _looked_for(items: list[str], rng: random.Random) -> str:
@@ -51,19 +55,57 @@ def _looked_for(items: list[str], rng: random.Random) -> str:
 
 def asked_often(setting: Setting) -> tuple[str, str]:
     """Draws passages that say the same of several entities, and questions on all of them, one after another."""
+    passages, facts = _alike(setting)
+    first, *rest = [_question(setting, fact) for fact in setting.rng.sample(facts, min(len(facts), 8))]
+    inputs = {"passages": passages, "evidence": [], "triples": [], **first[0]}
+    prompt = conversation(AnswerWithKnowledge, [], inputs)
+    return prompt, target(AnswerWithKnowledge, first[1]) + turns(AnswerQuestion, rest)
+
+
+def _alike(setting: Setting) -> tuple[list[str], list[Fact]]:
+    """Passages on several entities of a kind, of all of which they tell the same, and the facts told."""
     rng, world = setting.rng, setting.world
     kind = rng.choice(list(world.entities))
     entities = rng.sample(world.entities[kind], rng.randint(2, min(5, len(world.entities[kind]))))
     shared = rng.sample([r.name for r in relations_of(kind)], min(rng.randint(1, 2), len(relations_of(kind))))
-    passages = []
-    for entity in entities:
-        told = rng.sample(shared, len(shared))
-        passages.append(passage(world, kind, entity, told, rng))
-    facts = [Fact(relation, entity) for relation in shared for entity in entities]
-    first, *rest = [_question(setting, fact) for fact in rng.sample(facts, min(len(facts), 8))]
-    inputs = {"passages": passages, "evidence": [], "triples": [], **first[0]}
-    prompt = conversation(AnswerWithKnowledge, [], inputs)
-    return prompt, target(AnswerWithKnowledge, first[1]) + turns(AnswerQuestion, rest)
+    passages = [passage(world, kind, entity, rng.sample(shared, len(shared)), rng) for entity in entities]
+    return passages, [Fact(relation, entity) for relation in shared for entity in entities]
+
+
+def cited_often(setting: Setting) -> tuple[str, str]:
+    """Draws numbered passages, and in one conversation many questions on them, each with the number of its passage."""
+    passages, facts = _alike(setting)
+    asked = []
+    for fact in setting.rng.sample(facts, min(len(facts), 8)):
+        inputs, outputs = _question(setting, fact)
+        numbers = [n for n, text in enumerate(passages, 1) if text.startswith(f"{fact.entity}:")]
+        asked.append((inputs, outputs | {"citations": numbers}))
+    return _in_turn(passages, asked)
+
+
+def located(rng: random.Random) -> tuple[str, str]:
+    """Draws numbered lists of names, and names that are looked for, each with the number of its list."""
+    names = list({_name(rng) for _ in range(rng.randint(4, 14))})
+    rng.shuffle(names)
+    lists: list[list[str]] = [[] for _ in range(rng.randint(2, min(8, len(names))))]
+    for place, name in enumerate(names):
+        lists[place if place < len(lists) else rng.randrange(len(lists))].append(name)
+    passages = [". ".join(one) + "." for one in lists]
+    asked = rng.sample(names, min(len(names), rng.randint(3, 9)))
+    numbers = {name: [n for n, one in enumerate(lists, 1) if name in one] for name in asked}
+    if rng.random() < 0.5:
+        items = [f"{name} [{numbers[name][0]}]" for name in asked]
+        inputs = {"passages": dict(enumerate(passages, 1)), "question": f"List {', '.join(asked)}."}
+        return conversation(ListItems, [], inputs), target(ListItems, {"items": items})
+    kind = {"answer_type": "short", "choices": []}
+    return _in_turn(passages, [({"question": n, **kind}, {"answer": n, "citations": numbers[n]}) for n in asked])
+
+
+def _in_turn(passages: list[str], asked: list[Example]) -> tuple[str, str]:
+    (given, made), *rest = asked
+    prompt = conversation(AnswerAndCite, [], {"passages": dict(enumerate(passages, 1)), **given})
+    following = [({"passages": {}, **given}, made) for given, made in rest]
+    return prompt, target(AnswerAndCite, made) + turns(AnswerAndCite, following)
 
 
 def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]:
@@ -84,6 +126,8 @@ KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
 STRETCHES = {
     "comparing": (0.5, 0.62, 0.35),
+    "locating": (0.6, 0.75, 0.25),
+    "citing": (0.6, 0.9, 0.2),
     "JudgeUtility": (0.62, 1.0, 0.22),
     "JudgeUtilities": (0.62, 1.0, 0.06),
     "Summarize": (0.62, 1.0, 0.2),
@@ -146,14 +190,22 @@ class Stream:
             if begin <= progress < end and self.rng.random() < share:
                 if stretched in SKILLS:
                     return self._skill(stretched, progress)
-                setting = Setting.draw(self._fresh, self.rng, shown=True)
-                return Sample(stretched, *compared_often(setting, self._others))
+                return self._rehearsal(stretched)
         if chance < KNOWN_SHARE + ONE_OFF_SHARE:
             return self._closed_book(progress, known=chance < KNOWN_SHARE)
         if self.rng.random() < ASKED_OFTEN_SHARE:
             return Sample("reading", *asked_often(Setting.draw(self._fresh, self.rng)))
         name = self.rng.choices(list(SKILLS), [skill.share for skill in SKILLS.values()])[0]
         return self._skill(name, progress)
+
+    def _rehearsal(self, name: str) -> Sample:
+        """Draws one of the samples that no prompt asks for: what a skill needs, many times over in little text."""
+        if name == "locating":
+            return Sample(name, *located(self.rng))
+        setting = Setting.draw(self._fresh, self.rng, shown=name == "comparing")
+        if name == "citing":
+            return Sample(name, *cited_often(setting))
+        return Sample(name, *compared_often(setting, self._others))
 
     def _closed_book(self, progress: float, *, known: bool) -> Sample:
         rng = self.rng
