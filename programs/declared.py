@@ -56,6 +56,9 @@ WaysOut = Literal["say", "guess", "raise"]
 Style = Literal["short", "sentence", "report", "list", "table"]
 """How a question is answered: in a few words, or by a text with citations of the passages that carry it."""
 
+WantedStyle = Literal["auto", Style]
+"""The same, or as the question asks for it."""
+
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
 
@@ -160,11 +163,11 @@ class DeclaredKeqa(CommonSettings):
     """``raise`` is for a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and ``guess`` over
     those of the testbed or a benchmark, and without a retriever."""
     style: Annotated[
-        Style | Literal["auto"] | None,
+        WantedStyle | None,
         About(
             "How it answers: short, or sentence, report, list or table, with citations; auto goes by the question.",
             "auto over an index of your own, short over the testbed and in comparisons",
-            kind=Literal["auto", "short", "sentence", "report", "list", "table"],
+            kind=WantedStyle,
         ),
     ] = None
     """``auto`` takes a question that begins like “Summarise”, “List all” or “Compare” at its word, and answers any

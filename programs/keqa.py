@@ -17,7 +17,7 @@ from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import NoCopy, current, gather, note, report, within
+from keqa.programs.calls.session import NoCopy, context, current, gather, note, report, within
 from keqa.programs.declared import Style, WaysOut
 from keqa.programs.earlier import settled_before
 from keqa.programs.examination import Examination, Examined
@@ -203,11 +203,11 @@ class KEQA(Program):
 
     def style_of(self, asked: Question) -> Style:
         """How a question is answered; in short where the language model knows the papers' prompts alone."""
-        style = self.settings.style or "auto"
+        style = context().style or self.settings.style or "auto"
         if self.writing is None or asked.answer_type != "short":
             return "short"
         if style != "auto":
-            return style
+            return cast("Style", style)
         return "short" if trained_on_prompts(self.writing.write.lm or dspy.settings.lm) else told_style(asked.question)
 
     def described(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.conversations import SOURCES, harmless, sources_text
+from keqa.programs.declared import WantedStyle
 from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord, Written
 from keqa.programs.unanswered import listed, said, without_guess
@@ -32,7 +33,8 @@ _STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DO
 _LISTED = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
 # What Open WebUI and LibreChat have a model do beside the conversation.
 _CHORE = re.compile(
-    r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title)"
+    r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title"
+    r"|Analyze this conversation and provide:\n1\. The detected language)"
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
 """Stands between a draft that was told and what is left of it."""
@@ -80,6 +82,7 @@ class ChatRequest(BaseModel):
     response_format: dict[str, Any] | None = None
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
+    style: WantedStyle | None = None
     story: Story | None = None
     sources_in_text: bool = True
 

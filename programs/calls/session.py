@@ -313,6 +313,8 @@ class Context:
     """Whether what is written here is no answer yet, whatever comes of it."""
     findings: Mapping[Any, Any] | None = None
     """What earlier questions of a conversation settled; see `keqa.programs.earlier`."""
+    style: str | None = None
+    """How the question is to be answered, whatever the program's setting says; None where that holds."""
     caller: Callable[..., Coroutine[Any, Any, dspy.Prediction]] | None = None
     """Makes calls in the place of `keqa.programs.calls.ask.predict`; told as `nth` how many attempts failed before."""
 

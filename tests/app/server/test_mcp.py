@@ -44,11 +44,20 @@ async def test_both_tools_over_http(serve, server, mode):
     assert serving.metric("keqa_retrievals_total") == 2
 
 
+async def test_an_agent_says_how_it_is_answered(serve, writing):
+    async with Client(f"{serve(writing).url}/mcp") as client:
+        answer = await client.call_tool("ask", {"question": QUESTION, "style": "sentence"})
+    told = answer.structured_content
+    assert (told["answer"], told["short_answer"]) == ("She married Flora Isvik [1].", "Flora Isvik")
+    assert told["written"]["style"] == "sentence"
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
         ("ask", {"question": " "}, "the question is empty"),
         ("ask", {"question": "Who?", "answer_type": "choice"}, "needs choices"),
+        ("ask", {"question": "Who?", "style": "essay"}, "Input should be 'auto', 'short', 'sentence', 'report'"),
         ("search", {"query": ""}, "is empty"),
         ("search", {"query": "x", "k": 51}, "less than or equal to 50"),
         ("search", {"query": "x" * 500_000}, "characters"),
