@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -27,6 +27,7 @@ from keqa.programs.records import QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.settings import KeqaSettings
+from keqa.programs.settling import Settling
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
 from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError
@@ -236,7 +237,18 @@ class KEQA(Program):
         return PassageReading(self.settings, self._retriever.value, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        """Algorithm 2: the short answer."""
+        """The short answer, in the way that is set."""
+
+        def draft(asked: Question) -> Awaitable[Draw]:
+            return self.examination.draft(asked.question, asked.answer_type, asked.choices)
+
+        def read(asked: Question, draft: Draw | None) -> Awaitable[QuizRecord]:
+            return self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
+
+        await Settling(self.settings.settle, self.declines, draft, read, self._take_apart).run(asked, story)
+
+    async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
+        """Algorithm 2: the short answer by quizzes."""
         settings, quizzes, drafts = self.settings, [Quiz(1, asked.question)], dict[int, Draw]()
         if settings.decompose:
             own = {} if self.documents is None else {"own": True}
