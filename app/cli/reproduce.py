@@ -64,7 +64,7 @@ class PresetOptions:
 
 
 @dataclass(frozen=True)
-class LearningOptions(PresetOptions):
+class PresetLearningOptions(PresetOptions):
     """The options of the presets that learn from training questions, and can be priced."""
 
     panel = "The presets paper and kbm"
@@ -80,7 +80,7 @@ class LearningOptions(PresetOptions):
 
 
 @dataclass(frozen=True)
-class PaperOptions(LearningOptions):
+class PaperOptions(PresetLearningOptions):
     """The options of the preset paper, beside its language models."""
 
     panel = "The preset paper"
@@ -201,7 +201,7 @@ def reproduce(
     # The options of all presets stand in the group of the first one.
     shared = {flag_of(one.name) for one in fields(PresetOptions)}
     groups: dict[str, Any] = {"paper": None, "ks-llm": ks_llm, "kbm": kbm, "real": real}
-    learning = {flag_of(one.name) for one in fields(LearningOptions)} if preset == "kbm" else shared
+    learning = {flag_of(one.name) for one in fields(PresetLearningOptions)} if preset == "kbm" else shared
     own = {name: list(given(group)) for name, group in groups.items() if group is not None}
     own["paper"] = [flag for flag in given(paper) if flag not in learning]
     for other, flags in own.items():
