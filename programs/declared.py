@@ -143,7 +143,7 @@ class DeclaredKeqa(CommonSettings):
     """A quiz is known where its draft's probability, or what the gate makes of that draft, reaches the threshold; where
     the LM gives no probabilities, wherever it gives a draft. It has no effect without decomposition or examination."""
     cite: Annotated[
-        bool, _switch("Read the passages of a quiz and cite those that tell its answer in one call, and judge none.")
+        bool, _switch("Read the passages of a quiz and cite those that state its answer in one call, and judge none.")
     ] = False
     """Those that are cited are kept. It has no effect without picking, nor beside `select` or `extract_sentences`."""
     summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
@@ -180,7 +180,7 @@ class DeclaredKeqa(CommonSettings):
     ] = None
     """``auto`` takes a question that begins like “Summarise”, “List all” or “Compare” at its word, and answers any
     other in short. A question with choices, or for yes or no, is answered in short."""
-    max_passages: Annotated[Count, About("Passages that are gone through for a list at the most.", "50")] = 50
+    max_passages: Annotated[Count, About("Passages to read for a list, at most.", "50")] = 50
     mark_unsupported: Annotated[
         bool, About("Mark sentences of a written answer that their passages do not carry, instead of leaving them out.")
     ] = False
