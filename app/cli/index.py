@@ -70,8 +70,8 @@ def build(
     Elasticsearch.
 
     What could not be read is counted and named at the end, and in the index. Where that should have been read (a
-    damaged PDF, a folder without rights, a link that leads elsewhere), the index is built from the rest and the exit code
-    is 1. Files of records, such as .jsonl, are named one by one: in a folder they are passed over.
+    damaged PDF, a folder without rights, a link that leads elsewhere), the index is built from the rest and the exit
+    code is 1. Files of records, such as .jsonl, are named one by one: in a folder they are passed over.
 
     keqa index add, remove and sync change an index that is there, and keqa index info shows what it is; documents in a
     folder that is called like one of these commands are named ./info.
