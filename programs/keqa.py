@@ -245,7 +245,8 @@ class KEQA(Program):
         def read(asked: Question, draft: Draw | None) -> Awaitable[QuizRecord]:
             return self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        await Settling(self.settings.settle, self.declines, draft, read, self._take_apart).run(asked, story)
+        how = (self.settings.settle, self.settings.chooser, self.declines)
+        await Settling(*how, draft, read, self._take_apart).run(asked, story)
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer by quizzes."""
@@ -384,6 +385,8 @@ class KEQA(Program):
     async def _from_memory(self, asked: AskedQuiz) -> tuple[str, QuizSource]:
         """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""
         found = asked.found
+        if found is None and asked.draft is not None:
+            return str(asked.draft.text), "closed_book"
         if found is not None and (found.known or self.settings.on_nothing_helpful != "closed_book"):
             if not found.known:
                 await self.examination.complete(found)

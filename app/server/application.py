@@ -190,14 +190,14 @@ class _Routes:
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history, asked.style)
-        completion = Completion(asked.story or self._story, self._answers.lms)
+        completion = Completion(asked.story or self._story, self._answers.lms, with_usage=asked.wants_usage)
         if not asked.stream:
             return JSONResponse(completion.whole(await self._answers.ask(question)))
         link = self._links(request) if asked.sources_in_text else None
 
         def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:
-                yield from completion.answered(asking.result(), with_usage=asked.wants_usage, link=link)
+                yield from completion.answered(asking.result(), link=link)
             except Exception as error:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE

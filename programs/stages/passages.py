@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.data.question import AnswerType, Quiz
-from keqa.metrics.answers import is_abstention
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.boundary.chooser import Seen
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note, report
 from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
 from keqa.programs.prediction import PassagesKept
-from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource
+from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.documents import (
@@ -115,7 +116,7 @@ class PassageReading:
         picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
-            return (answer, "passages") if picked else None
+            return self._weighed(asked, answer) if picked else None
         told = answer is not None and asked.told_by(answer)
         supported = told and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
@@ -127,6 +128,25 @@ class PassageReading:
         missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, looked)
         asked.fields |= {"missing": missing, "guess": answer if told else memory}
         return None, "unanswered"
+
+    def _weighed(self, asked: AskedQuiz, answer: str | None) -> tuple[str | None, QuizSource]:
+        """The answer from passages, or another one from memory that the arbiter finds more probably right."""
+        text, draws, arbiter = asked.text, asked.found, self.settings.arbiter
+        memory = None if draws is None else draws.leading
+        if arbiter is None or draws is None or not memory or not answer or same_answer(memory, answer, *asked.what[1:]):
+            return answer, "passages"
+        first, *others = sorted((one for one in draws.made if one.answer), key=lambda one: one.text != memory)
+        further = tuple(str(one.text) for one in others)
+        remembered, read = arbiter.choose(Seen(text, "", (memory, answer), first.probability, further)).right
+        keeps = remembered > read
+        asked.fields["weighed"] = Weighed(
+            memory=memory,
+            evidence=answer,
+            memory_right=remembered,
+            evidence_right=read,
+            kept="memory over evidence" if keeps else "evidence over memory",
+        )
+        return (memory, "memory") if keeps else (answer, "passages")
 
     async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[list[Hit], list[PassageVerdict]]:
         """The passages that were found, and which of them are read."""

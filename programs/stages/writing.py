@@ -99,7 +99,7 @@ class Writing(Stage):
 
     async def writes(self, asked: Question, story: RecordBuilder, style: Style, reading: PassageReading) -> None:
         """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
-        settled = [*story.quizzes, *([] if story.fallback is None else [story.fallback])]
+        settled = [one for one in (*story.quizzes, story.fallback, story.whole) if one is not None]
         found = [one for quiz in settled for one in quiz.passages if one.kept]
         try:
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)

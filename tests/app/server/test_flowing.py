@@ -167,6 +167,7 @@ def test_a_chat_window_is_answered(serve, server, body):
         assert chunks.pop()["usage"]["total_tokens"] > 0
     # What these windows read of a chunk.
     for chunk in chunks:
+        assert ("usage" in chunk) == ("stream_options" in body)
         (choice,) = chunk["choices"]
         assert set(choice) == {"index", "delta", "logprobs", "finish_reason"}
     assert "".join(one["choices"][0]["delta"].get("content", "") for one in chunks) == LISTED
@@ -197,9 +198,7 @@ def test_the_chores_of_a_chat_window_are_no_questions(serve, server, chore):
 def told(completion, *parts, answer="Yes"):
     """What a stream's reasoning field and text hold, of words that were written and the answer that came of them."""
     events = [completion.happened(part) for part in parts]
-    events += completion.answered(
-        QuestionRecord(question="?", answer=answer, answer_source="summary"), with_usage=False
-    )
+    events += completion.answered(QuestionRecord(question="?", answer=answer, answer_source="summary"))
     deltas = [json.loads(one[6:])["choices"][0]["delta"] for one in "".join(events).split("\n\n") if one]
     return ["".join(one.get(name) or "" for one in deltas) for name in ("reasoning_content", "content")]
 

@@ -78,10 +78,16 @@ async def test_an_agent_starts_the_command_and_talks_to_it(server, own_index, tm
     command = StdioServerParameters(
         command=sys.executable, args=[*arguments, "--api-base", server.api_base], env=environment
     )
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append(message)
+
     async with Client(command) as client:
-        answer = await client.call_tool("ask", {"question": QUESTION})
+        answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=progress)
         found = await client.call_tool("search", {"query": "harbour"})
     assert answer.structured_content["answer"] == "Flora Isvik"
+    assert heard[0] == "Quiz 1: Who governs Carmouth?"
     assert [passage["id"] for passage in found.structured_content["passages"]] == ["2"]
 
 
