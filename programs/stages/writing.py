@@ -63,7 +63,7 @@ class Writing(Stage):
     }
 
     def style_of(self, asked: Question, style: WantedStyle) -> Style:
-        """How a question is answered; in short where the language model was fine-tuned, and knows no prompt of writing."""
+        """How a question is answered; in short where a language model was fine-tuned: it knows no prompt of writing."""
         style = context().style or style
         if asked.answer_type != "short":
             return "short"
