@@ -2,7 +2,8 @@
 
 For each temperature, and then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever
 else is tried, each with the best of the others. Where a boundary model was trained, it decides in the gate's place at
-each of its thresholds, and what hangs on the gate is then tried once more.
+each of its thresholds, and what hangs on the gate is then tried once more. By what questions are settled comes last
+(`keqa.optimize.settling`).
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ GRID: Mapping[str, Sequence[Any]] = {
 }
 """The values to try by setting, the program's own besides."""
 
+SETTLE = "settle"
 _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 """What is not tried by itself: all pairs of the first two are, with each of the others."""
+_APART = (*_DRAWING, SETTLE)
 
 
 @dataclass(frozen=True)
 class Point:
-    """What one choice scores, and how many searches and replies a question it takes.
+    """What one choice scores, and how many searches, replies and tokens a question it takes.
 
     Of its settings α is as ``"4/5"``, None where the gate has none or only its own; `boundary` says whether the
     boundary model decides that was trained. The objective is score - λ · retrievals - μ · calls.
@@ -58,6 +61,7 @@ class Point:
     objective: float
     scores: tuple[float, ...] = ()
     calls: float = 0.0
+    tokens: float = 0.0
 
 
 def own_choice(program: KEQA) -> dict[str, Any]:
@@ -160,7 +164,7 @@ class Tuning:
         self.together = self.twin.picking.listwise_judge()
         self.curve: list[Point] = []
         count = {name: len(values) for name, values in self.values.items()}
-        others = sum(count[name] - 1 for name in self.values if name not in _DRAWING)
+        others = sum(count[name] - 1 for name in self.values if name not in _APART)
         self.total = count["threshold"] * count["tries"] * (count["temperature"] + count["top_p"] - 1) + others
         if boundary is not None:
             self.total += count[BOUNDARY] + others
@@ -194,7 +198,7 @@ class Tuning:
         """Try what has few values, each with the best of the others."""
         for name, values in self.values.items():
             chosen = self.best_of(boundary=boundary).settings
-            for value in values if name not in _DRAWING else ():
+            for value in values if name not in _APART else ():
                 self._score({**chosen, name: value})
 
     def best_of(self, *, boundary: bool) -> Point:
@@ -209,8 +213,12 @@ class Tuning:
     @property
     def program(self) -> KEQA:
         """The program with the best settings."""
+        return self.program_of(self.best.settings)
+
+    def program_of(self, choice: Mapping[str, Any]) -> KEQA:
+        """The program with the settings of a choice."""
         chosen: KEQA = self.start.deepcopy()
-        chosen.change(**self.changes(self.best.settings))
+        chosen.change(**self.changes(choice))
         self._take_forms(chosen)
         return chosen
 
@@ -234,6 +242,11 @@ class Tuning:
     def _score(self, choice: Mapping[str, Any]) -> None:
         if any(choice == point.settings for point in self.curve):
             return
+        self.curve.append(self.measured(choice))
+        self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
+
+    def measured(self, choice: Mapping[str, Any]) -> Point:
+        """Score a choice on calls that all have in common."""
         self.twin.change(**self.changes(choice))
         if choice["listwise"]:
             self.twin.picking.together = self.together
@@ -248,10 +261,9 @@ class Tuning:
         scores = [self.asking.score(example, record) for example, record in zip(self.valset, records, strict=True)]
         costs = [record.cost for record in records if record is not None]
         searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
-        score = sum(scores) / count
+        tokens, score = sum(one.total.tokens for one in costs) / count, sum(scores) / count
         objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
-        self.curve.append(Point(choice, score, searches, objective, tuple(scores), replies))
-        self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
+        return Point(choice, score, searches, objective, tuple(scores), replies, tokens)
 
     def _ask(self, example: Answered) -> Outcome:
         call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
