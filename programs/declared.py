@@ -56,6 +56,9 @@ WaysOut = Literal["say", "guess", "raise"]
 Style = Literal["short", "sentence", "report", "list", "table"]
 """How a question is answered: in a few words, or by a text with citations of the passages that carry it."""
 
+Way = Literal["draft", "reading", "quizzes"]
+"""What settles a question: an answer from memory alone, one search and its reading, or taking it apart."""
+
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
 
@@ -106,6 +109,11 @@ class DeclaredKeqa(CommonSettings):
     and another gate that of it."""
     temperature: Annotated[Temperature, About("Temperature of the samples.", "1.0", tried=(0.7, 1.0))] = 1.0
     top_k: Annotated[TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))] = 10
+    settle: Annotated[
+        Way,
+        About("Answer from memory alone (draft), by one search and one reading, or by quizzes.", "quizzes"),
+    ] = "quizzes"
+    """Where guesses are not wanted, ``draft`` reads as well: a memory is no answer that documents give."""
     decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
     examine: Annotated[bool, About("Retrieve for every quiz.")] = True
     look_first: Annotated[

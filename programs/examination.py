@@ -37,7 +37,14 @@ from keqa.programs.gate import (
     smallest_wave,
 )
 from keqa.programs.records import fraction_text
-from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
+from keqa.programs.stages.probabilities import (
+    LOGPROBS,
+    NoProbabilitiesError,
+    likelihood,
+    likelihoods_of,
+    tells_no_probabilities,
+    tokens_in,
+)
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 
@@ -246,6 +253,23 @@ class Examination(Stage):
         """Answer a quiz closed-book, at temperature 0; a `CallError` says that there is no answer."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         return text_of((await ask(self.quiz, "answer", for_answer=True, **asked)).answer)
+
+    async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
+        """The same with the probability of its tokens, where the language model gives that."""
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+        asking = partial(ask, self.quiz, "answer", for_answer=True, **asked)
+        try:
+            found = await (asking() if self._gives_none == self._model_asked else asking(config=LOGPROBS))
+        except ConfigurationError as error:
+            if not tells_no_probabilities(error):
+                raise
+            self._gives_none = self._model_asked
+            found = await asking()
+        given = getattr(found.completions, "logprobs", None)
+        whole, first = likelihood(tokens_in(given[0]) if given else [])
+        draft = Draw(text_of(found.answer), probability=whole, first_token=first, cluster=0)
+        _mark_abstention(draft, choices)
+        return draft
 
     def spec(self) -> dict[str, Any]:
         """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""

@@ -43,8 +43,8 @@ _NOT_ASKED = re.compile(
 )
 # Workers bring the same answers sooner or later. Fixed demonstrations are among the prompts where they are shown.
 _NO_MATTER = frozenset({"workers", "demonstrations"})
-# Forms of the stages that came later: off, a program is what it was before there were any.
-_FORMS = frozenset({"draft", "cite"})
+# What came later, as it is by default: a program is then what it was before there was any.
+_LATER: Mapping[str, Any] = {"draft": False, "cite": False, "settle": "quizzes"}
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
 
 
@@ -200,7 +200,7 @@ def _settings(program: Program) -> dict[str, Any]:
         found |= program.examination.spec()
         if found["similarity"] == OWN:
             found["similarity"] = similarity_fingerprint(program.selection.similarity)
-    off = {name for name in _FORMS if found.get(name) is False}
+    off = {name for name, usual in _LATER.items() if found.get(name) == usual}
     return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER | off}
 
 

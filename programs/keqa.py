@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import dspy
 
@@ -27,7 +27,6 @@ from keqa.programs.prediction import PassagesKept, QuizAnswered, QuizExamined, Q
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import (
-    AnswerSource,
     ClusterRecord,
     PassageVerdict,
     QuizRecord,
@@ -39,6 +38,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
+from keqa.programs.settling import Settling, conclude, is_guess
 from keqa.programs.stages.documents import (
     NO_REPLY,
     OwnDocuments,
@@ -53,7 +53,6 @@ from keqa.programs.stages.picking import Listwise, Picking, Reference, unjudged,
 from keqa.programs.stages.selection import Selection, Similarity, with_key_sentences
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing, told_style
-from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Hit, Passage, Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
@@ -327,7 +326,7 @@ class KEQA(Program):
         elif self.declines:
             missing = missing_quiz(0, asked.question, seen, "", [], searched=True)
             last = QuizRecord(index=0, text=asked.question, missing=missing)
-            _conclude(asked, story, last)
+            conclude(asked, story, last)
         return bool(written.text) or self.declines
 
     async def _write(self, asked: Question, story: RecordBuilder, style: Style) -> None:
@@ -359,7 +358,18 @@ class KEQA(Program):
             story.answer = story.written.plain
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        """Algorithm 2: the short answer."""
+        """The short answer, in the way that is set."""
+
+        def draft(asked: Question) -> Awaitable[Draw]:
+            return self.examination.draft(asked.question, asked.answer_type, asked.choices)
+
+        def read(asked: Question, draft: Draw | None) -> Awaitable[QuizRecord]:
+            return self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
+
+        await Settling(self.settings.settle, self.declines, draft, read, self._take_apart).run(asked, story)
+
+    async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
+        """Algorithm 2: the short answer by quizzes."""
         settings, quizzes, drafts = self.settings, [Quiz(1, asked.question)], dict[int, Draw]()
         if settings.decompose:
             own = {} if self.documents is None else {"own": True}
@@ -377,7 +387,7 @@ class KEQA(Program):
             summarized = settings.decompose and settings.summarize_single and _answers([record])
             otherwise = "took the quiz's answer for the answer"
             if not (summarized and await self._summarize(asked, story, otherwise)):
-                _conclude(asked, story, record)
+                conclude(asked, story, record)
             return
         story.quizzes = await self._answer_quizzes(asked, quizzes, drafts)
         missing = _missing(story.quizzes)
@@ -414,7 +424,7 @@ class KEQA(Program):
         if not settles and is_abstention(answer, asked.choices):
             return False
         story.explanation, story.answer, story.answer_source = explanation, answer, "summary"
-        story.guessed = any(map(_is_guess, story.quizzes))
+        story.guessed = any(map(is_guess, story.quizzes))
         return True
 
     async def _fall_back(self, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
@@ -423,7 +433,7 @@ class KEQA(Program):
         if failed and self._retriever.value is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
             raise UnansweredError("answer", "NoPassagesError", message)
-        _conclude(asked, story, story.fallback)
+        conclude(asked, story, story.fallback)
 
     async def _answer_quizzes(
         self, asked: Question, quizzes: Sequence[Quiz], drafts: Mapping[int, Draw]
@@ -727,21 +737,3 @@ def _missing(quizzes: Sequence[QuizRecord]) -> str | None:
 def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
     source: QuizSource = "blocked" if blocked else "skipped"
     return QuizRecord(index=quiz.index, text=quiz.text, depends_on=list(quiz.depends_on), source=source)
-
-
-def _is_guess(record: QuizRecord) -> bool:
-    """Whether an answer rests on no passage, and on a memory that was not found to be sure."""
-    return record.source in ("largest_cluster", "closed_book") and not record.known
-
-
-def _conclude(asked: Question, story: RecordBuilder, record: QuizRecord) -> None:
-    """Take the answer to the question itself for the answer, or that the documents do not say it."""
-    if record.missing is not None:
-        story.unanswered = unanswered_of(asked.question, story.quizzes, record)
-        story.answer, story.answer_source = story.unanswered.message, "unanswered"
-        return
-    if record.answer is None:
-        last = current().degradations[-1]
-        raise UnansweredError(last.stage, last.cause, last.message)
-    story.answer, story.guessed = record.answer, _is_guess(record)
-    story.answer_source = "fallback" if record is story.fallback else cast(AnswerSource, record.source)

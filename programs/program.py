@@ -23,7 +23,7 @@ from keqa.programs.calls.ask import is_rollout, rollout_of
 from keqa.programs.calls.batch import Outcome, answer_many, astreamed, streamed
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
-from keqa.programs.declared import WaysOut
+from keqa.programs.declared import Way, WaysOut
 from keqa.programs.prediction import (
     AnswerPrediction,
     ProgramTool,
@@ -91,6 +91,7 @@ class RecordBuilder:
     unanswered: Unanswered | None = None
     guessed: bool = False
     written: Written | None = None
+    settled_by: Way | None = None
 
 
 class Program(SharingLMs, Stage):
@@ -318,7 +319,8 @@ class Program(SharingLMs, Stage):
         told = dict(vars(story))
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
-            told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False, "failure": failed}
+            told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
+            told |= {"settled_by": None, "failure": failed}
         session, standalone = current(), None if asked.question == given.question else asked.question
         told |= {"question": given.question, "answer_type": given.answer_type, "choices": given.choices}
         told |= {"standalone": standalone, "method": self.method}

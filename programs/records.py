@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keqa.data.question import AnswerType
 from keqa.programs.citations import without_citations
-from keqa.programs.declared import Style
+from keqa.programs.declared import Style, Way
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import key_remover, without_secrets
 
@@ -454,6 +454,7 @@ class QuestionRecord(Record):
         unanswered: Why the documents do not say it, where they do not; `answer` is then its message.
         guessed: Whether the answer is a guess: no source carries it, and the language model is not sure of it either.
         written: The answer as a text with citations, where that was wanted; `answer` is the short one beside it.
+        settled_by: What KEQA settled it by; None where it did not, and in records of a version that did not say.
     """
 
     question: str
@@ -475,6 +476,7 @@ class QuestionRecord(Record):
     unanswered: Unanswered | None = None
     guessed: bool = False
     written: Written | None = None
+    settled_by: Way | None = None
 
     @property
     def touched(self) -> bool:

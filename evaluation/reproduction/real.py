@@ -30,7 +30,7 @@ from keqa.evaluation.run_file import read_run
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.fingerprint import digest
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.registry import METHODS, Spec, parse_spec
+from keqa.programs.registry import Spec, parse_spec
 
 _PACKAGE = files("keqa.evaluation.reproduction")
 DESIGN: dict[str, Any] = yaml.safe_load((_PACKAGE / "real.yaml").read_text("utf-8"))
@@ -88,7 +88,8 @@ class RealRun(NamedTuple):
 
 def spec_of(row: str) -> Spec:
     """The method of a row, under the name of the row."""
-    return replace(parse_spec(row.removesuffix(COMPILED)), label=row)
+    about = DESIGN["rows"][row]
+    return replace(parse_spec(about.get("method", row)), arguments=about.get("arguments", {}), label=row)
 
 
 def folder_of(out: Path, lm: str) -> Path:
@@ -194,8 +195,7 @@ def real_tables(runs: Sequence[RealRun]) -> list[Grid]:
 
 def title_of(label: str) -> str:
     """What a row is called."""
-    compiled = label.endswith(COMPILED)
-    return METHODS[label.removesuffix(COMPILED)].title + (", compiled" if compiled else "")
+    return str(DESIGN["rows"][label].get("title") or spec_of(label).method.title)
 
 
 def _scores(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:

@@ -29,6 +29,7 @@ EVERY = {
     "top_k": (10, 3),
     "temperature": (1.0, 0.7),
     "top_p": (None, 0.9),
+    "settle": ("quizzes", "reading"),
     "decompose": (True, False),
     "examine": (True, False),
     "pick": (True, False),
