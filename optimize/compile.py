@@ -437,9 +437,8 @@ class Steps:
 
     def _settled(self, tuning: Tuning) -> KEQA:
         """The tuned program, which settles questions in the way that is kept."""
-        found = Settling(tuning, self.train, self.options.threshold).run()
+        found = Settling(tuning).run()
         self.report.settling = found.about()
-        self.report.problems += found.problems
         if found.kept.settings != tuning.best.settings:
             name = f"settled by {found.kept.settings[SETTLE]}"
             self.report.trials.append(Trial(name, found.kept.score, found.kept.scores))

@@ -86,6 +86,10 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
             continue
         for value in values:
             program.settings.changed({name: value}, "grid")
+        if name == SETTLE:
+            # A reading without a retriever is another draft, and a draft is no answer that documents give.
+            leaves_out = {"draft": program.declines, "reading": program.retriever is None}
+            values = [way for way in values if not leaves_out.get(way)]
         if name == "threshold":
             values = [fraction_text(as_fraction(value)) for value in values]
         found[name] = tuple(dict.fromkeys([own[name], *(values if used[name] else ())]))
@@ -121,6 +125,8 @@ def _used(program: KEQA) -> dict[str, bool]:
     return {
         **dict.fromkeys(("tries", "temperature", "top_p"), examined),
         **dict.fromkeys(("summarize_single", "summarize_known"), program.decompose),
+        # Who set another way wants that.
+        SETTLE: program.settle == "quizzes",
         "threshold": examined and has_tunable_threshold(program.gate),
         "draft": forms and program.decompose and program.examine,
         "cite": forms and judged and not program.select and program.extract_sentences is None,

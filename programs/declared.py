@@ -111,7 +111,11 @@ class DeclaredKeqa(CommonSettings):
     top_k: Annotated[TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))] = 10
     settle: Annotated[
         Way,
-        About("Answer from memory alone (draft), by one search and one reading, or by quizzes.", "quizzes"),
+        About(
+            "Answer from memory alone (draft), by one search and one reading, or by quizzes.",
+            "quizzes",
+            tried=("draft", "reading", "quizzes"),
+        ),
     ] = "quizzes"
     """Where guesses are not wanted, ``draft`` reads as well: a memory is no answer that documents give."""
     decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True

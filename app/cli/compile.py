@@ -72,7 +72,7 @@ class LearningOptions:
     )
     no_boundary: bool = option("Train no boundary model; the vote of the samples decides.", default=False)
     no_reference: bool = option("Build no utility reference.", default=False)
-    no_tuning: bool = option("Leave gate, samples, top-k and summaries alone.", default=False)
+    no_tuning: bool = option("Leave gate, samples, top-k, summaries and what settles a question alone.", default=False)
     embedder: str | None = option(
         "Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
         place="@",
