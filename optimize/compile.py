@@ -437,10 +437,12 @@ class Steps:
 
     def _settled(self, tuning: Tuning) -> KEQA:
         """The tuned program, which settles questions in the way that is kept."""
-        found = Settling(tuning).run()
+        found = Settling(tuning, self.train, self.options.threshold).run()
         self.report.settling = found.about()
-        if found.kept.settings != tuning.best.settings:
-            name = f"settled by {found.kept.settings[SETTLE]}"
-            self.report.trials.append(Trial(name, found.kept.score, found.kept.scores))
+        self.report.problems += found.problems
+        kept = found.kept.point
+        if kept is not tuning.best:
+            name = f"settled by {found.kept.way}"
+            self.report.trials.append(Trial(name, kept.score, kept.scores))
             self.report.chosen.append(name)
         return found.program

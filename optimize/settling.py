@@ -1,26 +1,42 @@
-"""By what a compiled program settles questions: memory, one reading, or their quizzes.
+"""By what a compiled program settles questions: memory, one reading, their quizzes, or what a chooser makes of these.
 
 Each way is scored on the validation questions with the settings that were tuned for the quizzes, and what it takes is
 counted. So that the whole is never worse than its parts, the cheapest way is kept of those that are as good as the
-best: not more than a standard error of the paired difference below it.
+best: not more than a standard error of the paired difference below it. The chooser is learned from what each way
+answers to the training questions, and from their quizzes the arbiter between memory and passages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from keqa.data.example import Example
+from keqa.errors import InputError
+from keqa.metrics.answers import same_answer
 from keqa.metrics.significance import paired_bootstrap
+from keqa.optimize.alignment import Settled, settled_quizzes
+from keqa.optimize.asking import Calls, Trace
+from keqa.optimize.boundary.choosing import FEWEST, Learner, Price
+from keqa.optimize.boundary.outcomes import Outcome
 from keqa.optimize.tuning import SETTLE, Point, Tuning
+from keqa.programs.boundary.chooser import WAYS, Chooser
+from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
+from keqa.programs.records import QuestionRecord
 
+CASCADE = "cascade"
 TITLES = {
     "draft": "memory alone",
     "reading": "one search and one reading",
     "quizzes": "taking apart",
+    CASCADE: "a chooser among them",
 }
 """What each way is, in words."""
+_FACTORS = (1, 2, 4)
+"""Choosers are tried for so many times the costs: what is learned from few questions may expect too much of a step."""
 _STANDARD_ERRORS = 2 * 1.96
 """So many of them is an interval of 95 % wide."""
 
@@ -33,63 +49,165 @@ def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
     return behind is not None and behind.mean <= (behind.high - behind.low) / _STANDARD_ERRORS
 
 
-def cheapest_of_the_best(points: Sequence[Point]) -> Point:
-    """Of the points that are as good as the best, the one with the fewest calls, then the fewest searches."""
-    best = max(points, key=lambda one: one.score)
-    good = [one for one in points if as_good(one.scores, best.scores)]
-    return min(good, key=lambda one: (round(one.calls, 9), round(one.retrievals, 9), -one.score))
+class Tried(NamedTuple):
+    """A way that was tried, and the choosers that it goes by."""
+
+    point: Point
+    choosers: Mapping[str, Chooser]
+
+    @property
+    def way(self) -> str:
+        """What it settles questions by."""
+        return str(self.point.settings[SETTLE])
+
+
+def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
+    """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches."""
+    best = max(tried, key=lambda one: one.point.score).point
+    good = [one for one in tried if as_good(one.point.scores, best.scores)]
+    return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
 
 
 @dataclass
 class Settling:
-    """The ways that a tuned program may settle questions, each a point, and the one that is kept."""
+    """The ways that a tuned program may settle questions, and the one that is kept."""
 
     tuning: Tuning
-    points: list[Point] = field(default_factory=list)
+    train: Sequence[Example]
+    threshold: float
+    """From what score on an answer is right."""
+    tried: list[Tried] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def run(self) -> Settling:
-        """Score all ways."""
+        """Score all ways, the chooser last: where memory alone is as good as all others, nothing could be cheaper."""
         tuning = self.tuning
-        tried = [way for way in TITLES if way in tuning.values[SETTLE]]
-        for done, way in enumerate(tried, start=1):
-            own = way == tuning.best.settings[SETTLE]
-            self.points.append(tuning.best if own else tuning.measured({**tuning.best.settings, SETTLE: way}))
-            tuning.asking.progress("settling", done, len(tried))
+        ways = [way for way in TITLES if way in tuning.values[SETTLE]]
+        for done, way in enumerate(ways, start=1):
+            if way == CASCADE:
+                self._cascade()
+            else:
+                own = way == tuning.best.settings[SETTLE]
+                self.tried.append(Tried(tuning.best, {}) if own else self._measured(way))
+            tuning.asking.progress("settling", done, len(ways))
         return self
 
     @property
-    def kept(self) -> Point:
-        """The point of the way that is kept."""
-        return cheapest_of_the_best(self.points)
+    def kept(self) -> Tried:
+        """The way that is kept."""
+        return cheapest_of_the_best(self.tried)
 
     @property
     def program(self) -> KEQA:
         """The program that settles questions in the way that is kept."""
-        return self.tuning.program_of(self.kept.settings)
+        return self.tuning.program_of(self.kept.point.settings, **self.kept.choosers)
 
     @property
     def why(self) -> str:
         """Why that way is kept, in a sentence."""
-        kept = self.kept
-        best = max(self.points, key=lambda one: one.score)
-        said = f"{TITLES[kept.settings[SETTLE]]} ({kept.settings[SETTLE]}) is kept"
-        if best is kept or kept.score >= best.score:
-            rest = [one for one in self.points if one is not kept and as_good(one.scores, kept.scores)]
-            more = ", and of those as good it takes the fewest LM calls" if rest else ", and no other is as good"
-            return f"{said}: nothing scores better{more}"
-        return f"{said}: it is as good as {best.settings[SETTLE]}, within a standard error, for fewer LM calls"
+        kept, best = self.kept, max(self.tried, key=lambda one: one.point.score)
+        said = f"{TITLES[kept.way]} ({kept.way}) is kept"
+        if kept.point.score < best.point.score:
+            return f"{said}: it is as good as {best.way}, within a standard error, for fewer LM calls"
+        rest = any(as_good(one.point.scores, kept.point.scores) for one in self.tried if one is not kept)
+        more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
+        return f"{said}: nothing scores better, and {more}"
 
     def about(self) -> dict[str, Any]:
         """As JSON, for the report."""
-        return {
-            "ways": [
-                {
-                    "settle": point.settings[SETTLE],
-                    "is": TITLES[point.settings[SETTLE]],
-                    **{name: getattr(point, name) for name in ("score", "calls", "retrievals", "tokens")},
-                }
-                for point in self.points
-            ],
-            "kept": self.kept.settings[SETTLE],
-            "why": self.why,
-        }
+        names = ("score", "calls", "retrievals", "tokens")
+        ways = [
+            {"settle": one.way, "is": TITLES[one.way], **{name: getattr(one.point, name) for name in names}}
+            for one in self.tried
+        ]
+        kept = self.kept
+        return {"ways": ways, "kept": kept.way, "arbiter": "arbiter" in kept.choosers, "why": self.why}
+
+    def _measured(self, way: str, **choosers: Chooser) -> Tried:
+        choice = {**self.tuning.best.settings, SETTLE: way}
+        return Tried(self.tuning.measured(choice, **choosers), choosers)
+
+    def _cascade(self) -> None:
+        """Learn the arbiter and the chooser from what the ways before answer to the training questions."""
+        if self.kept.way == "draft":
+            return
+        by_way = {one.way: one for one in self.tried}
+        try:
+            if len(self.train) < FEWEST:
+                raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
+            answered = {way: self._answered(way) for way in by_way}
+            by_way["quizzes"] = self._arbitrated(by_way["quizzes"], answered["quizzes"])
+            learner = Learner(outcomes_of(answered, self.threshold))
+        except InputError as error:
+            self.problems.append(f"no chooser between memory, reading and quizzes: {error}")
+            return
+        self.tried = [by_way[one.way] for one in self.tried]
+        prices = [Price(one.calls, one.retrievals) for one in (by_way["reading"].point, by_way["quizzes"].point)]
+        costs = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
+        choosers = [learner.chooser(*(factor * one for one in costs), prices).chooser for factor in _FACTORS]
+        found = [self._measured(CASCADE, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
+        best = cheapest_of_the_best([*self.tried, *found])
+        self.tried.append(best if best in found else found[0])
+
+    def _arbitrated(self, quizzes: Tried, answered: Sequence[Trace]) -> Tried:
+        """Taking apart with an arbiter between memory and passages, where that is better."""
+        try:
+            learner = Learner(conflicts_in(answered)) if not self.tuning.start.declines else None
+        except InputError:
+            return quizzes
+        if learner is None:
+            return quizzes
+        found = self._measured("quizzes", arbiter=learner.chooser(0, 0).chooser)
+        return found if found.point.objective > quizzes.point.objective else quizzes
+
+    def _answered(self, way: str) -> list[Trace]:
+        """The training questions, answered in one way; draws are those of tuning, as many as a question takes."""
+        tuning, asking = self.tuning, dataclasses.replace(self.tuning.asking)
+        asking.calls = Calls(probabilities=tuning.draws.probabilities, store=asking.journal)
+        program = tuning.program_of({**tuning.best.settings, SETTLE: way})
+        return asking.traces(program, self.train, f"answering training questions ({way})")
+
+
+def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[Outcome]:
+    """What each way answered to questions, and whether that was right; a way that was not asked said nothing."""
+    count = len(answered["quizzes"])
+    found = []
+    for traces in zip(*(answered.get(way) or [None] * count for way in WAYS), strict=True):
+        said = [_said(way, None if trace is None else trace.record) for way, trace in zip(WAYS, traces, strict=True)]
+        rights = [bool(text) and trace.score >= threshold for text, trace in zip(said, traces, strict=True)]
+        draft, example = traces[0], traces[-1].example
+        samples = [] if draft is None or draft.record is None else draft.record.quizzes[0].samples
+        outcome = dict(zip(("draft", "reading", "quizzes"), said, strict=True))
+        outcome |= dict(zip(("right", "reading_right", "quizzes_right"), rights, strict=True))
+        probability = samples[0].probability if samples else None
+        found.append(Outcome(id=example.id, question=example.question, probability=probability, **outcome))
+    return found
+
+
+def _said(way: str, record: QuestionRecord | None) -> str:
+    """What a way answered, as a cascade sees it: an answer from memory in the place of a reading is none."""
+    if record is None or record.unanswered is not None:
+        return ""
+    read = way != "reading" or record.quizzes[0].source == "passages"
+    return record.answer or "" if read else ""
+
+
+def conflicts_in(answered: Sequence[Trace]) -> list[Outcome]:
+    """The quizzes whose answers from memory and from passages differ, and which of both was right."""
+    settled = [one for t in answered if t.record is not None for one in settled_quizzes(t.example, t.record)]
+    return [found for one in settled if (found := _conflict(one)) is not None]
+
+
+def _conflict(one: Settled) -> Outcome | None:
+    quiz, first = one.quiz, leader([cluster.size for cluster in one.quiz.clusters])
+    if first is None or quiz.source != "passages" or not quiz.answer:
+        return None
+    memory = quiz.clusters[first].answer
+    if same_answer(memory, quiz.answer, one.answer_type, one.choices):
+        return None
+    drawn = [sample for sample in quiz.samples if sample.text and not sample.abstained]
+    leading, *others = sorted(drawn, key=lambda sample: sample.text != memory)
+    further, rights = [str(sample.text) for sample in others], {"right": one.agrees(memory)}
+    said = {"draft": memory, "probability": leading.probability, "further": further, "reading": quiz.answer}
+    rights |= {"reading_right": one.agrees(quiz.answer)}
+    return Outcome(id=one.root, question=str(quiz.resolved), **said, **rights)

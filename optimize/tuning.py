@@ -30,6 +30,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.settings import CHOOSERS
 from keqa.programs.stages.stage import Stage
 
 BOUNDARY = "boundary_threshold"
@@ -85,10 +86,12 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
             found[name] = tuple(map(_share, values))
             continue
         for value in values:
-            program.settings.changed({name: value}, "grid")
+            # A cascade has a chooser, which is learned first.
+            if value != "cascade":
+                program.settings.changed({name: value}, "grid")
         if name == SETTLE:
             # A reading without a retriever is another draft, and a draft is no answer that documents give.
-            leaves_out = {"draft": program.declines, "reading": program.retriever is None}
+            leaves_out = {"draft": program.declines, **dict.fromkeys(("reading", "cascade"), program.retriever is None)}
             values = [way for way in values if not leaves_out.get(way)]
         if name == "threshold":
             values = [fraction_text(as_fraction(value)) for value in values]
@@ -163,7 +166,7 @@ class Tuning:
         self.own, self.values = own_choice(program), values_to_try(program, self.grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
-        if not likely and (boundary is not None or wanted == IF_ANY):
+        if not likely and (boundary is not None or wanted == IF_ANY or len(self.values[SETTLE]) > 1):
             likely = IF_ANY
         self.draws = Calls(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
@@ -221,10 +224,10 @@ class Tuning:
         """The program with the best settings."""
         return self.program_of(self.best.settings)
 
-    def program_of(self, choice: Mapping[str, Any]) -> KEQA:
+    def program_of(self, choice: Mapping[str, Any], **choosers: Any) -> KEQA:
         """The program with the settings of a choice."""
         chosen: KEQA = self.start.deepcopy()
-        chosen.change(**self.changes(choice))
+        chosen.change(**self.changes(choice), **choosers)
         self._take_forms(chosen)
         return chosen
 
@@ -251,9 +254,9 @@ class Tuning:
         self.curve.append(self.measured(choice))
         self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
 
-    def measured(self, choice: Mapping[str, Any]) -> Point:
+    def measured(self, choice: Mapping[str, Any], **choosers: Any) -> Point:
         """Score a choice on calls that all have in common."""
-        self.twin.change(**self.changes(choice))
+        self.twin.change(**self.changes(choice), **dict.fromkeys(CHOOSERS) | choosers)
         if choice["listwise"]:
             self.twin.picking.together = self.together
         self._take_forms(self.twin)
