@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from keqa.programs.arguments import (
+    CHOOSER,
     GATE,
     SIMILARITY,
     Characters,
@@ -56,6 +58,7 @@ WaysOut = Literal["say", "guess", "raise"]
 Style = Literal["short", "sentence", "report", "list", "table"]
 """How a question is answered: in a few words, or by a text with citations of the passages that carry it."""
 
+Settle = Literal["draft", "reading", "quizzes", "cascade"]
 Way = Literal["draft", "reading", "quizzes"]
 """What settles a question: an answer from memory alone, one search and its reading, or taking it apart."""
 
@@ -110,14 +113,26 @@ class DeclaredKeqa(CommonSettings):
     temperature: Annotated[Temperature, About("Temperature of the samples.", "1.0", tried=(0.7, 1.0))] = 1.0
     top_k: Annotated[TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))] = 10
     settle: Annotated[
-        Way,
+        Settle,
         About(
-            "Answer from memory alone (draft), by one search and one reading, or by quizzes.",
+            "Answer from memory alone (draft), by one search and one reading, or by quizzes; cascade goes from one to "
+            "the next where --chooser finds it worth the cost.",
             "quizzes",
-            tried=("draft", "reading", "quizzes"),
+            tried=("draft", "reading", "quizzes", "cascade"),
         ),
     ] = "quizzes"
-    """Where guesses are not wanted, ``draft`` reads as well: a memory is no answer that documents give."""
+    """Where guesses are not wanted, ``draft`` reads as well, and a cascade begins with reading: a memory is no answer
+    that documents give."""
+    chooser: Annotated[
+        Annotated[Any, CHOOSER] | None,
+        About("Of --settle cascade: a file that keqa boundary train --kind chooser wrote.", kind=Path),
+    ] = None
+    """Says of a cascade how probably each answer is right, and what the next step is worth."""
+    arbiter: Annotated[
+        Annotated[Any, CHOOSER] | None,
+        About("Such a file, by which a quiz keeps its answer from memory or the one from passages.", kind=Path),
+    ] = None
+    """Without one, passages are believed. Where guesses are not wanted, they always are."""
     decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
     examine: Annotated[bool, About("Retrieve for every quiz.")] = True
     look_first: Annotated[

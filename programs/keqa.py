@@ -38,7 +38,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.settling import Settling, conclude, is_guess
+from keqa.programs.settling import Settling, conclude, is_guess, weighed
 from keqa.programs.stages.documents import (
     NO_REPLY,
     OwnDocuments,
@@ -333,7 +333,7 @@ class KEQA(Program):
         """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
         if self.writing is None:
             return
-        settled = [*story.quizzes, *([] if story.fallback is None else [story.fallback])]
+        settled = [one for one in (*story.quizzes, story.fallback, story.whole) if one is not None]
         found = [one for quiz in settled for one in quiz.passages if one.kept]
         try:
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
@@ -366,7 +366,8 @@ class KEQA(Program):
         def read(asked: Question, draft: Draw | None) -> Awaitable[QuizRecord]:
             return self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        await Settling(self.settings.settle, self.declines, draft, read, self._take_apart).run(asked, story)
+        how = (self.settings.settle, self.settings.chooser, self.declines)
+        await Settling(*how, draft, read, self._take_apart).run(asked, story)
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer by quizzes."""
@@ -534,7 +535,7 @@ class KEQA(Program):
         picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if not self.declines:
-            return (answer, "passages") if picked else await self._from_memory(asked)
+            return self._kept(asked, answer) if picked else await self._from_memory(asked)
         told = answer is not None and asked.told_by(answer)
         supported = told and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
@@ -546,6 +547,14 @@ class KEQA(Program):
         missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, searched)
         asked.fields |= {"missing": missing, "guess": answer if told else memory}
         return None, "unanswered"
+
+    def _kept(self, asked: _Asked, answer: str | None) -> tuple[str | None, QuizSource]:
+        """The answer from passages, or the one from memory where the arbiter finds that more probably right."""
+        found = weighed(self.settings.arbiter, asked.text, asked.found, answer, asked.what[1:])
+        if found is None:
+            return answer, "passages"
+        asked.fields["weighed"] = found
+        return (found.memory, "memory") if found.kept == "memory over evidence" else (answer, "passages")
 
     async def _picked(self, asked: _Asked, hits: list[Hit]) -> tuple[list[Hit], list[PassageVerdict]]:
         """The passages that were found, and which of them are read."""
@@ -660,6 +669,8 @@ class KEQA(Program):
     async def _from_memory(self, asked: _Asked) -> tuple[str, QuizSource]:
         """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""
         found = asked.found
+        if found is None and asked.draft is not None:
+            return str(asked.draft.text), "closed_book"
         if found is not None and (found.known or self.settings.on_nothing_helpful != "closed_book"):
             if not found.known:
                 await self.examination.complete(found)

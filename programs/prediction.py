@@ -346,8 +346,9 @@ def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
         return quiz.model_copy(update=named(_Carrying.quiz_of(quiz), quiz.evidence)) if from_passages else quiz
 
     changed: dict[str, Any] = {"quizzes": [supported(quiz) for quiz in record.quizzes]}
-    if record.fallback is not None:
-        changed["fallback"] = supported(record.fallback)
+    for name in ("fallback", "whole"):
+        if (quiz := getattr(record, name)) is not None:
+            changed[name] = supported(quiz)
     if record.written is not None:
         changed["written"] = _with_sentences(record.written, record.standalone or record.question)
     if record.passages and record.answer_source in _FROM_PASSAGES:

@@ -92,6 +92,8 @@ class RecordBuilder:
     guessed: bool = False
     written: Written | None = None
     settled_by: Way | None = None
+    chances: dict[Way, float] = field(default_factory=dict)
+    whole: QuizRecord | None = None
 
 
 class Program(SharingLMs, Stage):

@@ -113,6 +113,7 @@ def shipped(line: RunLine) -> RunLine:
             "question": asked,
             "quizzes": [quiz(one) for one in of.quizzes],
             "fallback": of.fallback and quiz(of.fallback),
+            "whole": of.whole and quiz(of.whole),
             "passages": [],
             # A message may repeat the prompt.
             "degradations": [one.model_copy(update={"message": ""}) for one in of.degradations],
