@@ -36,7 +36,7 @@ from keqa.programs.gate import (
     reaches,
     smallest_wave,
 )
-from keqa.programs.records import fraction_text
+from keqa.programs.records import ClusterRecord, SampleRecord, fraction_text
 from keqa.programs.stages.probabilities import (
     LOGPROBS,
     NoProbabilitiesError,
@@ -76,6 +76,29 @@ class Examined(Draws):
     def known(self) -> bool:
         """The gate's verdict."""
         return self.verdict.known
+
+    def recorded(self, gate: Gate) -> dict[str, Any]:
+        """What a quiz's record says of its examination by a gate."""
+        threshold = gate.threshold
+        names = ("text", "abstained", "cluster", "error", "probability")
+        return {
+            "samples": [SampleRecord(**{name: getattr(draw, name) for name in names}) for draw in self.made],
+            "clusters": [
+                ClusterRecord(answer=str(self.made[members[0]].text), size=len(members), members=members)
+                for members in self.clusters
+            ],
+            "tries": self.tries,
+            "complete": self.left == 0,
+            "drafted": self.drafted,
+            "stopped": self.stopped,
+            "consistency": float(self.consistency),
+            "consistency_exact": fraction_text(self.consistency),
+            "threshold": None if threshold is None else float(threshold),
+            "threshold_exact": None if threshold is None else fraction_text(threshold),
+            "gate": gate.name,
+            "certainty": self.verdict.measure,
+            "known": self.known,
+        }
 
 
 def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -52,6 +52,7 @@ from keqa.programs.records import (
 )
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
+from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
 
@@ -94,6 +95,23 @@ class RecordBuilder:
     settled_by: Way | None = None
     chances: dict[Way, float] = field(default_factory=dict)
     whole: QuizRecord | None = None
+
+    @property
+    def answered(self) -> list[tuple[str, str]]:
+        """The resolved quizzes that have an answer, with it."""
+        return [(one.resolved, one.answer) for one in self.quizzes if one.resolved and one.answer and not one.abstained]
+
+    def conclude(self, question: str, record: QuizRecord) -> None:
+        """Take the answer to the question itself for the answer, or that the documents do not say it."""
+        if record.missing is not None:
+            self.unanswered = unanswered_of(question, self.quizzes, record)
+            self.answer, self.answer_source = self.unanswered.message, "unanswered"
+            return
+        if record.answer is None:
+            last = current().degradations[-1]
+            raise UnansweredError(last.stage, last.cause, last.message)
+        self.answer, self.guessed = record.answer, record.is_guess
+        self.answer_source = "fallback" if record is self.fallback else cast(AnswerSource, record.source)
 
 
 class Program(SharingLMs, Stage):

@@ -275,6 +275,11 @@ class QuizRecord(Record):
     earlier: str = ""
     weighed: Weighed | None = None
 
+    @property
+    def is_guess(self) -> bool:
+        """Whether the answer rests on no passage, and on a memory that was not found to be sure."""
+        return self.source in ("largest_cluster", "closed_book") and not self.known
+
 
 class Statement(Record):
     """A sentence of a text, an item of a list or a cell of a table, with its citations as ``[2]``, and its check.

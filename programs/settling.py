@@ -1,28 +1,26 @@
 """By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes.
 
 KEQA's idea one level up: is the whole question known, does one search settle it, or has it to be taken apart? A chooser
-says so from the answers there are (`keqa.programs.boundary.chooser`), and another one, the arbiter, says of a quiz
-whether its answer from memory or that from passages is kept.
+says so from the answers there are (`keqa.programs.boundary.chooser`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from keqa.data.question import Question
-from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.answers import is_abstention
 from keqa.programs.boundary.chooser import WAYS, Choice, Chooses, Seen
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import context, current, note, report
+from keqa.programs.calls.session import context, note, report
 from keqa.programs.declared import Settle, Way
 from keqa.programs.earlier import key_of, knowing
-from keqa.programs.gate import Draw, Draws
+from keqa.programs.gate import Draw
 from keqa.programs.prediction import QuizAnswered, QuizExamined
 from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.records import AnswerSource, ClusterRecord, QuizRecord, SampleRecord, Weighed
-from keqa.programs.unanswered import unanswered_of
+from keqa.programs.records import ClusterRecord, QuizRecord, SampleRecord
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ class _Cascade:
             _settled(self.asked, story, whole, way)
             return
         story.whole, story.fallback, story.settled_by = None, whole, way
-        conclude(self.asked, story, whole)
+        story.conclude(self.asked.question, whole)
         if way == "draft":
             story.answer_source = "memory"
 
@@ -192,37 +190,4 @@ def _drawn(draft: Draw) -> dict[str, Any]:
 def _settled(asked: Question, story: RecordBuilder, record: QuizRecord, way: Way) -> None:
     """Take the answer to the question itself, which is its only quiz then."""
     story.quizzes, story.settled_by = [record.model_copy(update={"index": 1})], way
-    conclude(asked, story, record)
-
-
-def conclude(asked: Question, story: RecordBuilder, record: QuizRecord) -> None:
-    """Take the answer to the question itself for the answer, or that the documents do not say it."""
-    if record.missing is not None:
-        story.unanswered = unanswered_of(asked.question, story.quizzes, record)
-        story.answer, story.answer_source = story.unanswered.message, "unanswered"
-        return
-    if record.answer is None:
-        last = current().degradations[-1]
-        raise UnansweredError(last.stage, last.cause, last.message)
-    story.answer, story.guessed = record.answer, is_guess(record)
-    story.answer_source = "fallback" if record is story.fallback else cast(AnswerSource, record.source)
-
-
-def is_guess(record: QuizRecord) -> bool:
-    """Whether an answer rests on no passage, and on a memory that was not found to be sure."""
-    return record.source in ("largest_cluster", "closed_book") and not record.known
-
-
-def weighed(
-    arbiter: Chooses | None, quiz: str, draws: Draws | None, evidence: str | None, kind: Sequence[Any] = ()
-) -> Weighed | None:
-    """What an arbiter says of an answer from memory and another one from passages; None where there are not both."""
-    memory = None if draws is None else draws.leading
-    if arbiter is None or draws is None or memory is None or not evidence or same_answer(memory, evidence, *kind):
-        return None
-    first, *others = sorted((one for one in draws.made if one.answer), key=lambda one: one.text != memory)
-    further = tuple(str(one.text) for one in others)
-    right = arbiter.choose(Seen(quiz, "", (memory, evidence), first.probability, further)).right
-    chances = {"memory_right": right[0], "evidence_right": right[1]}
-    kept: Any = "memory over evidence" if right[0] > right[1] else "evidence over memory"
-    return Weighed(memory=memory, evidence=evidence, kept=kept, **chances)
+    story.conclude(asked.question, record)

@@ -59,6 +59,10 @@ class OwnDocuments(Stage):
         """Whether the language model of the task is asked the prompts of this stage."""
         return not trained_on_prompts(self.answer.lm or dspy.settings.lm)
 
+    def own(self, name: str) -> Any:
+        """The predictor of that name; None where the paper's is asked."""
+        return getattr(self, name) if self.own_prompts else None
+
     def shown(self, passage: Passage) -> str:
         """A passage as the language model reads it."""
         return passage.headed if self.own_prompts else passage.rendered

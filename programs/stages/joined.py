@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType, Quiz
+from keqa.data.question import AnswerType, Question, Quiz
 from keqa.errors import ConfigurationError
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, note
+from keqa.programs.calls.session import note
 from keqa.programs.calls.texts import Copies, text_of
 from keqa.programs.gate import Draw
+from keqa.programs.records import QuizRecord
 from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
 from keqa.programs.stages.stage import Stage, is_the_question, written_quizzes
 from keqa.signatures import AnswerAndCite, DraftQuizzes
@@ -25,11 +27,9 @@ class Drafting(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"draft": DraftQuizzes}
     follows = ("max_quizzes",)
 
-    def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
-        super().__init__(bound)
-        self.max_quizzes = max_quizzes
-        # The language model that was found to refuse requests for token probabilities.
-        self._refused: str | None = None
+    max_quizzes = 8
+    # The language model that was found to refuse requests for token probabilities.
+    _refused: str | None = None
 
     async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
         """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
@@ -59,6 +59,26 @@ class Drafting(Stage):
         likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
         return quizzes, {index: found[place] for index, place in places.items()}
+
+
+def draft_of_whole(drafts: Mapping[int, Draw], asked: Question, quiz: Quiz) -> Draw | None:
+    """The draft of the question, which was written without its options, where it is one of them, or a refusal."""
+    draft = drafts.get(quiz.index)
+    if draft is None:
+        return None
+    options = asked.choices or (["yes", "no"] if asked.answer_type == "yes/no" else [])
+    text, kind = draft.text or "", (asked.answer_type, asked.choices)
+    fits = not options or is_abstention(text, options) or any(same_answer(text, one, *kind) for one in options)
+    return draft if fits else None
+
+
+def outdated_by(earlier: Mapping[int, QuizRecord], drafts: Mapping[int, Draw]) -> str:
+    """Which of the earlier quizzes that a draft builds on has another answer than its own draft; empty for none."""
+    for number, record in earlier.items():
+        draft = drafts.get(number)
+        if draft is not None and not same_answer(str(draft.text), str(record.answer)):
+            return f"its draft was written with another answer to quiz {number}"
+    return ""
 
 
 class Citing(Stage):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -47,6 +47,18 @@ def with_kept(verdicts: Sequence[PassageVerdict], position: int, why: str) -> li
     kept = list(verdicts)
     kept[position] = kept[position].model_copy(update={"kept": True, "why": why})
     return kept
+
+
+def with_cited(
+    verdicts: Sequence[PassageVerdict], order: Sequence[int], read: int, cited: Collection[int], why: str
+) -> list[PassageVerdict]:
+    """The verdicts on passages, of which the first so many were read in an order, by the positions that are cited."""
+    found = list(verdicts)
+    for position, place in enumerate(order):
+        kept = position in cited
+        said = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
+        found[place] = verdicts[place].model_copy(update={"kept": kept, **(said if position < read else {})})
+    return found
 
 
 class Listwise(Stage):
@@ -156,9 +168,7 @@ class Picking(Stage):
         """What judges all in one call: its own, or a new one with the language model of the single judge."""
         if self.together is not None:
             return self.together
-        made = Listwise(self.bound)
-        made.judge.lm, made.judge.fixed = self.judge.lm, self.judge.fixed
-        return made
+        return Listwise(self.bound).like(judge=self.judge)
 
     async def _judged(
         self,

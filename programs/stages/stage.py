@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import dspy
 
@@ -57,6 +57,19 @@ class Stage(dspy.Module):
         self.bound = bound or CallLimiter(16)
         for name, signature in self.signatures.items():
             setattr(self, name, Predictor(signature))
+
+    def like(self, **predictors: Predictor) -> Self:
+        """Ask the language models of other predictors, and show fixed demonstrations where these do."""
+        for name, other in predictors.items():
+            asked = getattr(self, name)
+            asked.lm, asked.fixed = other.lm, other.fixed
+        return self
+
+    def follow(self, settings: Any) -> Self:
+        """Set what follows the settings of a program."""
+        for name in self.follows:
+            setattr(self, name, getattr(settings, name))
+        return self
 
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
@@ -180,9 +193,7 @@ class Decomposition(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
     follows = ("max_quizzes",)
 
-    def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
-        super().__init__(bound)
-        self.max_quizzes = max_quizzes
+    max_quizzes = 8
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
         """See `written_quizzes`."""

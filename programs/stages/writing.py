@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import dspy
 
+from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.calls.ask import ANSWER, ask
+from keqa.programs.calls.ask import ANSWER, ask, searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import Session, gather, note, run_blocking
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
 from keqa.programs.declared import Style
 from keqa.programs.predictor import trained_on_prompts
-from keqa.programs.records import PassageVerdict, Statement, Written
-from keqa.programs.stages.documents import support_of, words_lacking
+from keqa.programs.program import RecordBuilder
+from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
+from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
+from keqa.programs.stages.passages import AskedQuiz, PassageReading
+from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
 from keqa.signatures import CompareInTable, JudgeSupport, ListItems, WriteAnswer
@@ -26,6 +30,7 @@ UNSUPPORTED = "(unsupported)"
 """What stands behind a sentence that its passages do not carry, where such are marked."""
 
 _NOTHING = "-"
+_IN_SHORT = "answered in short"
 # What a question begins with that plainly asks for a text, a list or a table.
 _BEGINNINGS: Mapping[Style, str] = {
     "report": r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me about\b|describe\b"
@@ -56,6 +61,66 @@ class Writing(Stage):
         "compare": CompareInTable,
         "support": JudgeSupport,
     }
+
+    def style_of(self, asked: Question, style: Style | Literal["auto"]) -> Style:
+        """How a question is answered; in short where the language model knows the papers' prompts alone."""
+        if asked.answer_type != "short":
+            return "short"
+        if style != "auto":
+            return style
+        return "short" if trained_on_prompts(self.write.lm or dspy.settings.lm) else told_style(asked.question)
+
+    async def lists(self, asked: Question, story: RecordBuilder, reading: PassageReading) -> bool:
+        """List what passages tell, and say whether that settles the question."""
+        settings = reading.settings
+        seen: list[PassageVerdict] = []
+
+        async def found(k: int) -> list[PassageVerdict]:
+            hits = await searched(reading.retriever, asked.question, k)
+            seen[:] = unjudged(hits, "gone through for the list", kept=False)
+            return list(seen)
+
+        if reading.retriever is None:
+            return False
+        limits = settings.top_k, settings.max_passages
+        try:
+            written = await self.gathered(asked.question, found, *limits, mark=settings.mark_unsupported)
+        except CallError as error:
+            note("write", error.cause, error.message, _IN_SHORT)
+            return False
+        story.written = written
+        if written.text:
+            story.answer, story.answer_source = written.plain, "passages"
+        elif reading.documents is not None:
+            missing = missing_quiz(0, asked.question, seen, "", [], searched=True)
+            story.conclude(asked.question, QuizRecord(index=0, text=asked.question, missing=missing))
+        return bool(written.text) or reading.documents is not None
+
+    async def writes(self, asked: Question, story: RecordBuilder, style: Style, reading: PassageReading) -> None:
+        """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
+        settled = [one for one in (*story.quizzes, story.fallback, story.whole) if one is not None]
+        found = [one for quiz in settled for one in quiz.passages if one.kept]
+        try:
+            asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
+            if not asked_whole and (style == "report" or not found):
+                # Quizzes ask for facts, and a report tells more than these.
+                whole = AskedQuiz(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
+                _, verdicts = await reading.picked(whole, await reading.search(whole))
+                found += [one for one in verdicts if one.kept]
+            kept = {(one.passage_id, one.title, one.text): one for one in found}
+            if not kept:
+                return
+            findings = [f"{quiz} {answer}" for quiz, answer in story.answered]
+            mark = reading.settings.mark_unsupported
+            story.written = await self.acall(asked.question, style, [*kept.values()], findings, mark=mark)
+        except CallError as error:
+            note("write", error.cause, error.message, _IN_SHORT)
+            return
+        finding = story.unanswered
+        if story.written.text and finding is not None and finding.kind != "sources contradict each other":
+            # What is no short answer, such as a summary, is none that the documents lack.
+            story.unanswered, story.answer_source = None, "passages"
+            story.answer = story.written.plain
 
     async def run(
         self,

@@ -1,0 +1,255 @@
+"""How a quiz is answered from passages: found, picked or cited, read, and checked (Algorithm 2, lines 8 to 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from keqa.data.question import AnswerType, Quiz
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.boundary.chooser import Seen
+from keqa.programs.calls.ask import searched
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note, report
+from keqa.programs.examination import Examined
+from keqa.programs.gate import Draw, Gate
+from keqa.programs.prediction import PassagesKept
+from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
+from keqa.programs.sentences import without_older
+from keqa.programs.settings import KeqaSettings
+from keqa.programs.stages.documents import (
+    NO_REPLY,
+    OwnDocuments,
+    carrying,
+    contradicting,
+    missing_quiz,
+    spoken_in,
+    tells,
+)
+from keqa.programs.stages.joined import Citing
+from keqa.programs.stages.picking import Picking, unjudged, verdict_on, with_cited, with_kept
+from keqa.programs.stages.selection import Selection, with_key_sentences
+from keqa.programs.stages.stage import Answering
+from keqa.retrievers.base import Hit, Passage, Retriever
+
+_REREAD = 3
+
+
+class SearchError(CallError):
+    """A search failed, which does not mean that nothing was found."""
+
+
+@dataclass
+class AskedQuiz:
+    """A quiz while it is answered, or the `whole` question: resolved, with what is known of it.
+
+    Its draft, where there is one, is `outdated` where an earlier quiz has another answer than it was written with.
+    """
+
+    quiz: Quiz
+    what: tuple[str, AnswerType, list[str]]
+    whole: bool
+    draft: Draw | None = None
+    outdated: str = ""
+    found: Examined | None = None
+    passages: list[PassageVerdict] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """As it is asked."""
+        return self.what[0]
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Which quiz it is, as records say it."""
+        quiz = self.quiz
+        return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
+
+    def told_by(self, answer: str) -> bool:
+        """Whether an answer from the passages is one."""
+        return tells(answer, self.text, self.passages, self.what[2])
+
+    def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
+        """What became of it; an answer that is `checked` against passages is no refusal, whatever its words."""
+        return QuizRecord(
+            **self.place,
+            passages=self.passages,
+            answer=answer,
+            abstained=answer is not None and not checked and is_abstention(answer, self.what[2]),
+            source=source,
+            **({} if self.found is None else self.found.recorded(gate)),
+            **self.fields,
+        )
+
+
+@dataclass(frozen=True)
+class PassageReading:
+    """Answers quizzes from passages with the stages of a program; those of its settings may be None."""
+
+    settings: KeqaSettings
+    retriever: Retriever | None
+    picking: Picking
+    selection: Selection
+    answering: Answering
+    citing: Citing | None
+    documents: OwnDocuments | None
+
+    async def search(self, asked: AskedQuiz) -> list[Hit]:
+        """The passages found for a quiz."""
+        if self.retriever is None:
+            return []
+        try:
+            return await searched(self.retriever, asked.text, self.settings.top_k, asked.quiz.index)
+        except CallError as error:
+            raise SearchError(error.cause, error.message) from error
+
+    async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
+        """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
+        text, number = asked.text, asked.quiz.index
+        cited = None if self.citing is None or not hits else await self._cited(asked, hits, self.citing)
+        if self.citing is None:
+            hits, asked.passages = await self.picked(asked, hits)
+        asked.fields["retrieved"] = self.retriever is not None
+        report(PassagesKept(number, text, len(hits), tuple(one.passage_id for one in asked.passages if one.kept)))
+        picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
+        answer = cited if cited is not None or not picked else await self._read(asked, picked)
+        if self.documents is None:
+            return self._weighed(asked, answer) if picked else None
+        told = answer is not None and asked.told_by(answer)
+        supported = told and asked.fields.get("supported") is not False
+        contested = contradicting(text, asked.passages, answer if supported else None)
+        if supported and not contested:
+            return answer, "passages"
+        memory = None if asked.found is None else asked.found.leading
+        # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
+        place, looked = 0 if asked.whole else number, self.retriever is not None
+        missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, looked)
+        asked.fields |= {"missing": missing, "guess": answer if told else memory}
+        return None, "unanswered"
+
+    def _weighed(self, asked: AskedQuiz, answer: str | None) -> tuple[str | None, QuizSource]:
+        """The answer from passages, or another one from memory that the arbiter finds more probably right."""
+        text, draws, arbiter = asked.text, asked.found, self.settings.arbiter
+        memory = None if draws is None else draws.leading
+        if arbiter is None or draws is None or not memory or not answer or same_answer(memory, answer, *asked.what[1:]):
+            return answer, "passages"
+        first, *others = sorted((one for one in draws.made if one.answer), key=lambda one: one.text != memory)
+        further = tuple(str(one.text) for one in others)
+        remembered, read = arbiter.choose(Seen(text, "", (memory, answer), first.probability, further)).right
+        keeps = remembered > read
+        asked.fields["weighed"] = Weighed(
+            memory=memory,
+            evidence=answer,
+            memory_right=remembered,
+            evidence_right=read,
+            kept="memory over evidence" if keeps else "evidence over memory",
+        )
+        return (memory, "memory") if keeps else (answer, "passages")
+
+    async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[list[Hit], list[PassageVerdict]]:
+        """The passages that were found, and which of them are read."""
+        settings, text = self.settings, asked.text
+        verdicts = unjudged(hits)
+        if settings.pick:
+            judging = {} if self.documents is None else {"shown": self.documents.shown}
+            verdicts = await self.picking.acall(text, hits, asked.quiz.index, **judging)
+        verdicts = self._with_top(verdicts)
+        if self.documents is not None:
+            verdicts = without_older(text, self._reread(text, verdicts, self.documents))
+        if settings.extract_sentences is None:
+            return hits, verdicts
+        return with_key_sentences(text, hits, verdicts, settings.extract_sentences, self.selection.similarity)
+
+    def _with_top(self, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
+        """Have the top passage read where none helps and that is wanted."""
+        top = self.settings.on_nothing_helpful == "top_passage" and self.documents is None
+        if not top or not verdicts or any(one.kept for one in verdicts):
+            return verdicts
+        return with_kept(verdicts, 0, "the top passage, as none was found to help")
+
+    @staticmethod
+    def _reread(text: str, verdicts: list[PassageVerdict], documents: OwnDocuments) -> list[PassageVerdict]:
+        """Have the best passages read where none helps and they speak of what is asked: the answer is checked."""
+        best = [one for one in verdicts if one.verdict == "not helpful"][:_REREAD]
+        judged = documents.own_prompts and not any(one.kept for one in verdicts)
+        if judged and spoken_in(best, text):
+            for one in best:
+                why = "read all the same: none was judged helpful, and they speak of what is asked"
+                verdicts = with_kept(verdicts, verdicts.index(one), why)
+        return verdicts
+
+    async def _cited(self, asked: AskedQuiz, hits: list[Hit], citing: Citing) -> str | None:
+        """Read the passages found in one call, and keep those that its answer cites; None where that is no answer."""
+        text, number, documents = asked.text, asked.quiz.index, self.documents
+        verdicts = unjudged(hits, "not read: of too many, the first were")
+        if documents is not None:
+            verdicts = without_older(text, verdicts)
+        # Unreliable sources come last.
+        doubted = self.picking.doubted(hits)
+        order = sorted((place for place, one in enumerate(verdicts) if one.kept), key=doubted.__getitem__)
+        passages = [hits[place].passage for place in order]
+        shown = [one.rendered if documents is None else documents.shown(one) for one in passages]
+        try:
+            own = documents is not None
+            answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
+        except CallError as error:
+            why = "no reply to it could be used"
+            asked.passages = [verdict_on(hit, "failed", kept=False, why=why) for hit in hits]
+            self._take_for_none(asked, error)
+            return None
+        why = "cited for an answer"
+        if documents is not None and asked.what[1] == "short" and not is_abstention(answer):
+            found = carrying(answer, text, passages[:read], cited)
+            if found is not None:
+                cited, why = found, "has the words of the answer, which does not cite it"
+        asked.passages = with_cited(verdicts, order, read, cited, why)
+        if cited and asked.told_by(answer):
+            await self._check(asked, answer, [shown[position] for position in cited])
+            return str(answer)
+        if not cited and not is_abstention(answer, asked.what[2]):
+            note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
+        asked.passages = self._with_top(with_cited(verdicts, order, read, (), why))
+        return None
+
+    async def _read(self, asked: AskedQuiz, picked: Sequence[Passage]) -> str | None:
+        """An answer from passages; None where nothing is to be guessed and no reply to them could be used."""
+        select, documents, number = self.settings.select, self.documents, asked.quiz.index
+        text, *wanted = asked.what
+        passages = [one.rendered for one in picked]
+        triples, evidence = await self.selection.acall(text, passages, number) if select else ([], [])
+        if select:
+            asked.fields |= {"triples": triples, "evidence": evidence}
+        if documents is not None:
+            passages = [documents.shown(one) for one in picked]
+        knowledge = {"evidence": evidence, "triples": triples}
+        try:
+            read = [] if evidence and select == "instead" else passages
+            own = None if documents is None else documents.own("answer")
+            # What is checked yet is no answer.
+            asking = {"number": number, "predictor": own, "told": asked.whole and documents is None}
+            answer = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
+        except CallError as error:
+            judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
+            self._take_for_none(asked, error, even_if_mute=judged)
+            return None
+        if asked.told_by(str(answer)):
+            await self._check(asked, str(answer), passages)
+        return str(answer)
+
+    def _take_for_none(self, asked: AskedQuiz, error: CallError, *, even_if_mute: bool = False) -> None:
+        """Take replies that were of no use for no answer, where nothing is to be guessed; raise the error otherwise."""
+        # An LM that is down, or mute, says nothing of the passages.
+        mute = error.reply is not None and not error.reply.strip()
+        if self.documents is None or not error.unusable or (mute and not even_if_mute):
+            raise error
+        note("answer", error.cause, error.message, "found no answer in the passages", asked.quiz.index)
+        asked.fields["support"] = NO_REPLY
+
+    async def _check(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> None:
+        """Find out whether passages of one's own documents carry an answer."""
+        if self.documents is not None:
+            text, *wanted = asked.what
+            support = await self.documents.acall(text, answer, passages, *wanted, asked.quiz.index)
+            asked.fields["supported"], asked.fields["support"] = support
