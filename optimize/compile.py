@@ -37,7 +37,7 @@ from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.settling import Settling
+from keqa.optimize.settling import Ways
 from keqa.optimize.tuning import SETTLE, Tuning, has_tunable_threshold, values_to_try
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
@@ -437,7 +437,7 @@ class Steps:
 
     def _settled(self, tuning: Tuning) -> KEQA:
         """The tuned program, which settles questions in the way that is kept."""
-        found = Settling(tuning, self.train, self.options.threshold).run()
+        found = Ways(tuning, self.train, self.options.threshold).run()
         self.report.settling = found.about()
         self.report.problems += found.problems
         kept = found.kept.point

@@ -41,7 +41,7 @@ class Report:
 
     The first of `trials` is the program as it was; with those in `chosen` a step went on, with the last of them the
     compilation ended. `spent_earlier` lacks the last few requests of a run that was killed. For `settling` see
-    `keqa.optimize.settling.Settling.about`, for `sources` `keqa.optimize.compile.sources_of`.
+    `keqa.optimize.settling.Ways.about`, for `sources` `keqa.optimize.compile.sources_of`.
     """
 
     optimizer: str

@@ -69,7 +69,7 @@ def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
 
 
 @dataclass
-class Settling:
+class Ways:
     """The ways that a tuned program may settle questions, and the one that is kept."""
 
     tuning: Tuning
@@ -79,7 +79,7 @@ class Settling:
     tried: list[Tried] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def run(self) -> Settling:
+    def run(self) -> Ways:
         """Score all ways, the chooser last: where memory alone is as good as all others, nothing could be cheaper."""
         tuning = self.tuning
         ways = [way for way in TITLES if way in tuning.values[SETTLE]]
