@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -106,7 +107,8 @@ class Ways:
     def why(self) -> str:
         """Why that way is kept, in a sentence."""
         kept, best = self.kept, max(self.tried, key=lambda one: one.point.score)
-        said = f"{TITLES[kept.way]} ({kept.way}) is kept"
+        arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
+        said = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
         if kept.point.score < best.point.score:
             return f"{said}: it is as good as {best.way}, within a standard error, for fewer LM calls"
         rest = any(as_good(one.point.scores, kept.point.scores) for one in self.tried if one is not kept)
@@ -120,8 +122,7 @@ class Ways:
             {"settle": one.way, "is": TITLES[one.way], **{name: getattr(one.point, name) for name in names}}
             for one in self.tried
         ]
-        kept = self.kept
-        return {"ways": ways, "kept": kept.way, "arbiter": "arbiter" in kept.choosers, "why": self.why}
+        return {"ways": ways, "kept": self.kept.way, "why": self.why}
 
     def _measured(self, way: str, **choosers: Chooser) -> Tried:
         choice = {**self.tuning.best.settings, SETTLE: way}
@@ -131,34 +132,31 @@ class Ways:
         """Learn the arbiter and the chooser from what the ways before answer to the training questions."""
         if self.kept.way == "draft":
             return
-        by_way = {one.way: one for one in self.tried}
         try:
             if len(self.train) < FEWEST:
                 raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
-            answered = {way: self._answered(way) for way in by_way}
-            by_way["quizzes"] = self._arbitrated(by_way["quizzes"], answered["quizzes"])
+            answered = {one.way: self._answered(one.way) for one in self.tried}
+            self._arbitrate(answered["quizzes"])
             learner = Learner(outcomes_of(answered, self.threshold))
         except InputError as error:
             self.problems.append(f"no chooser between memory, reading and quizzes: {error}")
             return
-        self.tried = [by_way[one.way] for one in self.tried]
-        prices = [Price(one.calls, one.retrievals) for one in (by_way["reading"].point, by_way["quizzes"].point)]
+        by_way = {one.way: one for one in self.tried}
+        prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
         costs = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
         choosers = [learner.chooser(*(factor * one for one in costs), prices).chooser for factor in _FACTORS]
         found = [self._measured(CASCADE, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
         best = cheapest_of_the_best([*self.tried, *found])
         self.tried.append(best if best in found else found[0])
 
-    def _arbitrated(self, quizzes: Tried, answered: Sequence[Trace]) -> Tried:
-        """Taking apart with an arbiter between memory and passages, where that is better."""
-        try:
-            learner = Learner(conflicts_in(answered)) if not self.tuning.start.declines else None
-        except InputError:
-            return quizzes
-        if learner is None:
-            return quizzes
-        found = self._measured("quizzes", arbiter=learner.chooser(0, 0).chooser)
-        return found if found.point.objective > quizzes.point.objective else quizzes
+    def _arbitrate(self, answered: Sequence[Trace]) -> None:
+        """Have an arbiter between memory and passages where taking apart is then better."""
+        conflicts = [] if self.tuning.start.declines else conflicts_in(answered)
+        with suppress(InputError):
+            found = self._measured("quizzes", arbiter=Learner(conflicts).chooser(0, 0).chooser)
+            place = next(place for place, one in enumerate(self.tried) if one.way == "quizzes")
+            if found.point.objective > self.tried[place].point.objective:
+                self.tried[place] = found
 
     def _answered(self, way: str) -> list[Trace]:
         """The training questions, answered in one way; draws are those of tuning, as many as a question takes."""

@@ -90,8 +90,10 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
             if value != "cascade":
                 program.settings.changed({name: value}, "grid")
         if name == SETTLE:
-            # A reading without a retriever is another draft, and a draft is no answer that documents give.
-            leaves_out = {"draft": program.declines, **dict.fromkeys(("reading", "cascade"), program.retriever is None)}
+            # A draft is no answer that documents give, a reading without a retriever another draft, and a cascade reads.
+            reads = program.retriever is not None
+            leaves_out = {"draft": program.declines, "reading": not reads}
+            leaves_out["cascade"] = not reads or "reading" not in values
             values = [way for way in values if not leaves_out.get(way)]
         if name == "threshold":
             values = [fraction_text(as_fraction(value)) for value in values]

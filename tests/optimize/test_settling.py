@@ -170,13 +170,18 @@ def test_too_few_questions_teach_no_chooser_and_are_not_asked_for_one(setting, t
 
 
 @pytest.mark.process
-def test_killed_while_its_parts_are_asked_it_goes_on_and_asks_nothing_twice(setting, town, compiled, killed):
+def test_killed_while_its_parts_are_asked_it_goes_on_and_asks_nothing_twice(
+    setting, town, compiled, killed, monkeypatch
+):
+    for module in ("boundary.choosing", "settling"):
+        monkeypatch.setattr(f"keqa.optimize.{module}.FEWEST", 15)
+
     def made(**kwargs):
-        return setting(mixed(town, **kwargs), train=51, val=9, workers=1)
+        return setting(mixed(town, **kwargs), train=15, val=6, workers=1)
 
     whole = compiled(made(), folder="whole")
     total = whole.report.spent.calls
-    for after in (total // 4, total // 2, total - 20):
+    for after in (total // 4, total // 2, total - 10):
         with pytest.raises(killed):
             compiled(made(killed_after=after), folder=f"killed {after}")
         world = made()
