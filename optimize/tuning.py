@@ -90,7 +90,7 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
             if value != "cascade":
                 program.settings.changed({name: value}, "grid")
         if name == SETTLE:
-            # A draft is no answer that documents give, a reading without a retriever another draft, and a cascade reads.
+            # A draft is no answer that documents give, a reading without a retriever is one more; a cascade reads.
             reads = program.retriever is not None
             leaves_out = {"draft": program.declines, "reading": not reads}
             leaves_out["cascade"] = not reads or "reading" not in values
