@@ -320,7 +320,7 @@ def test_what_is_tried_where_nothing_is_said():
         "threshold": ("0.4", "0.6", "0.8", "1"),
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
-        "settle": ("draft", "reading", "quizzes"),
+        "settle": ("draft", "reading", "quizzes", "cascade"),
         **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
         "on_nothing_helpful": ("largest_cluster", "closed_book"),
