@@ -32,12 +32,14 @@ _KEPT = {
     "serve": "questions in work got the time of --grace to end",
 }
 _WAITING = ("evaluate", "compare", "reproduce", "compile", "documents")
+_OPENING = ("ask", "chat")
 
 
 def main() -> None:
     """Run the command line as this process; an error meant for the user is one message on stderr, not a traceback."""
     stops = _Stops()
     try:
+        _show_life()
         from keqa.storage.redaction import guard_streams
 
         guard_streams()
@@ -51,6 +53,14 @@ def main() -> None:
         raise
     finally:
         stops.over = True
+
+
+def _show_life() -> None:
+    """On a terminal, say that something happens before the imports that take long; what comes next stands over it."""
+    if _command() in _OPENING and not {"-h", "--help"} & {*sys.argv} and sys.stderr.isatty():
+        # As `AskedOptions.open` says it, without its spinner.
+        sys.stderr.write("  opening\r")
+        sys.stderr.flush()
 
 
 def _run() -> None:

@@ -46,7 +46,7 @@ class _Kept(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class About(_Kept):
+class ConversationHead(_Kept):
     """What a conversation is: its name, what it is called, which index and model answered, and when it changed last."""
 
     id: str
@@ -67,7 +67,7 @@ class Turn(_Kept):
 class Conversation(_Kept):
     """A conversation, its questions in their order."""
 
-    about: About
+    about: ConversationHead
     turns: list[Turn] = Field(default_factory=list)
 
     @property
@@ -113,15 +113,15 @@ class Conversations:
     def begin(self, question: str, about: str = "") -> Conversation:
         """A new conversation; it is kept with its first question."""
         title = " ".join(question.split())[:_TITLE]
-        return Conversation(about=About(id=secrets.token_hex(8), title=title, about=about))
+        return Conversation(about=ConversationHead(id=secrets.token_hex(8), title=title, about=about))
 
-    def listed(self) -> list[About]:
+    def listed(self) -> list[ConversationHead]:
         """Those that are kept, the one that changed last first; what is no conversation is passed over."""
         found = []
         for path in self.folder.glob("*.json") if self.folder.is_dir() else ():
             try:
                 with open_regular(path, error=InputError) as stream:
-                    found.append(About.model_validate_json(stream.readline(10_000)))
+                    found.append(ConversationHead.model_validate_json(stream.readline(10_000)))
             except (OSError, InputError, ValidationError):
                 continue
         return sorted(found, key=lambda one: one.changed, reverse=True)
@@ -138,7 +138,8 @@ class Conversations:
                 raise InputError(f"{path} is larger than a conversation may be")
             first, *lines = content.splitlines()
             return Conversation(
-                about=About.model_validate_json(first), turns=[Turn.model_validate_json(line) for line in lines]
+                about=ConversationHead.model_validate_json(first),
+                turns=[Turn.model_validate_json(line) for line in lines],
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is no conversation that this version can read: {type(error).__name__}") from error

@@ -25,7 +25,7 @@ from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.confidence import auroc
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.optimize.boundary.choosing import Chosen, Learner, Price, fitted
-from keqa.optimize.boundary.outcomes import Outcome, as_collected, read_outcomes
+from keqa.optimize.boundary.outcomes import RecordedOutcome, as_collected, read_outcomes
 from keqa.optimize.boundary.train import train_light
 from keqa.programs.boundary.chooser import WAYS, Chooser, Features
 from keqa.programs.gate import Draws
@@ -45,13 +45,13 @@ class Measured(NamedTuple):
     retrievals: list[float]
 
 
-def parts(line: Outcome) -> set[str]:
+def parts(line: RecordedOutcome) -> set[str]:
     """The questions that a question of MuSiQue is made of, by its id."""
     found = re.fullmatch(r"\d+hop\d*__(.+)", line.id or "")
     return set(found[1].split("_")) if found else set()
 
 
-def cascade(name: str, chooser: Chooser, test: Sequence[Outcome], prices: Sequence[Price]) -> Measured:
+def cascade(name: str, chooser: Chooser, test: Sequence[RecordedOutcome], prices: Sequence[Price]) -> Measured:
     right, retrievals = [], []
     for one in test:
         count, spent = 1, 0.0
@@ -63,7 +63,7 @@ def cascade(name: str, chooser: Chooser, test: Sequence[Outcome], prices: Sequen
     return Measured(name, right, retrievals)
 
 
-def flat(learner: Learner, test: Sequence[Outcome]) -> Measured:
+def flat(learner: Learner, test: Sequence[RecordedOutcome]) -> Measured:
     """One choice, by question and draft, of which way to go."""
     first, last = learner.steps[0], learner.steps[-1]
     heads = [fitted(first.signals, first.terms, last.right[:, place], learner.fold)[0] for place in range(3)]
@@ -79,7 +79,7 @@ def flat(learner: Learner, test: Sequence[Outcome]) -> Measured:
     return Measured(f"flat choice by question and draft, {FLAT_COST:g} a retrieval", right, retrievals)
 
 
-def ways(test: Sequence[Outcome], routed: Sequence[int]) -> list[Measured]:
+def ways(test: Sequence[RecordedOutcome], routed: Sequence[int]) -> list[Measured]:
     """What needs nothing to be learned; the router first."""
 
     def one_way(name: str, places: Sequence[int]) -> Measured:
@@ -112,13 +112,15 @@ def ranking(name: str, scores: Any, router: Any, right: Any, calls: int, retriev
     return {"who tells right memories": name, **found, "AUROC": whole, "lead over the router": interval(lead, "+.3f")}
 
 
-def memories(learner: Learner, test: Sequence[Outcome], count: int) -> Any:
+def memories(learner: Learner, test: Sequence[RecordedOutcome], count: int) -> Any:
     """How probably each memory is right, once so many answers are seen."""
     head, features = learner.steps[count - 1].regression, [Features(one.seen.first(count)) for one in test]
     return np.array([head.probability(one.signals(0), one.terms(0)) for one in features])
 
 
-def rankings(learner: Learner, light: Any, test: Sequence[Outcome], lines: Sequence[dict[str, Any]]) -> list[Any]:
+def rankings(
+    learner: Learner, light: Any, test: Sequence[RecordedOutcome], lines: Sequence[dict[str, Any]]
+) -> list[Any]:
     router = np.array([line["t5_router"]["probabilities"][0] for line in lines])
     right = np.array([one.right for one in test])
     before, after = (memories(learner, test, count) for count in (1, 2))
@@ -145,7 +147,7 @@ def rankings(learner: Learner, light: Any, test: Sequence[Outcome], lines: Seque
     return rows
 
 
-def _learned_from(learned: Sequence[Outcome], test: Sequence[Outcome]) -> dict[str, Any]:
+def _learned_from(learned: Sequence[RecordedOutcome], test: Sequence[RecordedOutcome]) -> dict[str, Any]:
     learner, right = Learner([replaced.model_copy(update=_TWO) for replaced in learned]), [one.right for one in test]
     found: dict[str, Any] = {"dev questions": len(learned)}
     for count, name in ((1, "before retrieval"), (2, "after one")):
@@ -157,7 +159,7 @@ def _learned_from(learned: Sequence[Outcome], test: Sequence[Outcome]) -> dict[s
     return found
 
 
-def _agreeing(test: Sequence[Outcome]) -> list[dict[str, Any]]:
+def _agreeing(test: Sequence[RecordedOutcome]) -> list[dict[str, Any]]:
     rows = []
     for name, here in (("the same", True), ("another", False)):
         some = [one for one in test if same_answer(*one.seen.answers[:2]) is here]
@@ -201,7 +203,7 @@ def main() -> None:
     show(rankings(learner, light, test, lines), "AUROC of right memories, test questions")
 
 
-def _title(learned: Sequence[Outcome], dev: Sequence[Outcome], test: Sequence[Outcome]) -> str:
+def _title(learned: Sequence[RecordedOutcome], dev: Sequence[RecordedOutcome], test: Sequence[RecordedOutcome]) -> str:
     return f"{len(test)} test questions; learned from {len(learned)} of {len(dev)} dev questions"
 
 

@@ -5,21 +5,25 @@
 A scripted language model takes half a second for each call, and writes 20 words a second where it streams; a question
 has two quizzes and an answer of 48 words. It is asked through OpenAI's client and on the page, in Chromium, where what
 counts is what is on the page. With ``--shipped`` the model that ships answers a question of the testbed instead, in
-this process. Pictures of the page are taken at the first quiz, while the answer is written, and at the end: light,
-dark, and on a telephone. Exit code 1: the first sign of life took 0.3 seconds or more.
+this process. On a terminal it is that question and that model in any case, from the start of ``keqa ask`` on. Pictures
+of the page are taken at the first quiz, while the answer is written, and at the end: light, dark, and on a telephone.
+Exit code 1: the first sign of life took 0.3 seconds or more.
 """
 
 from __future__ import annotations
 
 import os
+import pty
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import common
 import dspy
@@ -69,6 +73,10 @@ _FIRST_BYTE = """() => {
 }"""
 
 
+# What a terminal shows at each step.
+_SHOWN = {"first byte": "", "first sign of life": "opening", "first quiz settled": " → ", "first word": "writing…"}
+
+
 class Prose(Replies):
     """Replies of which the last is prose."""
 
@@ -98,12 +106,15 @@ def main() -> int:
             if given.pictures is not None:
                 _pictures(browser, url, question, given.pictures)
             browser.close()
-    rows = [
-        {"way": name, **{step: float(np.median([one.get(step, np.nan) for one in times])) for step in STEPS}}
-        for name, times in found.items()
-    ]
+    found["keqa ask, on a terminal"] = [_on_terminal() for _ in range(given.repeat)]
+    rows = [{"way": name, **{step: _median(step, times) for step in STEPS}} for name, times in found.items()]
     show(rows, f"Seconds from the question on, medians of {given.repeat}", digits=2)
-    return int(any(row["first sign of life"] >= FIRST for row in rows))
+    return int(any(cast("float", row["first sign of life"]) >= FIRST for row in rows))
+
+
+def _median(step: str, times: Sequence[dict[str, float]]) -> float | None:
+    found = [one[step] for one in times if step in one]
+    return float(np.median(found)) if found else None
 
 
 @contextmanager
@@ -149,6 +160,25 @@ def _by_client(url: str, question: str) -> dict[str, float]:
                 note("first word")
         note("end")
     return seen
+
+
+def _on_terminal() -> dict[str, float]:
+    """What a terminal shows of a question that no cache answers."""
+    reads, writes = pty.openpty()
+    seen: dict[str, float] = {}
+    started, shown = time.perf_counter(), ""
+    command = [sys.executable, "-m", "keqa", "ask", TESTBED, "--no-cache"]
+    with subprocess.Popen(command, stdin=writes, stdout=writes, stderr=writes) as process:
+        os.close(writes)
+        with suppress(OSError):  # its end, where nobody writes any more
+            while came := os.read(reads, 65536):
+                shown += came.decode(errors="replace")
+                for step, words in _SHOWN.items():
+                    if words in shown:
+                        seen.setdefault(step, time.perf_counter() - started)
+        process.wait()
+    os.close(reads)
+    return {**seen, "end": time.perf_counter() - started}
 
 
 def _in_browser(browser: Browser, url: str, question: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from numbers import Real
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, Self, cast, get_args
 
 from keqa.errors import InputError
 from keqa.retrievers.text import plain
@@ -90,7 +90,7 @@ class Question:
     @classmethod
     def check(
         cls, question: object, answer_type: object, choices: object, max_chars: int, history: object = ()
-    ) -> Question:
+    ) -> Self:
         """Check and clean what was asked; see `turns` for `history`. None is what is not given."""
         text = check_text(question, "question")
         if len(text) > max_chars:

@@ -169,11 +169,11 @@ def _converter() -> Callable[[Any], Any]:
     )
 
 
-async def _received(response: Any, listener: Listener | None) -> tuple[bytes, _Written | None]:
+async def _received(response: Any, listener: Listener | None) -> tuple[bytes, _StreamedReply | None]:
     """All that is sent; where somebody listens, and the reply comes as events, what they are put together to."""
     unpacker, parts, written = Unpacker(response.headers.get("Content-Encoding")), [], None
     if listener is not None and response.status == 200 and response.content_type == "text/event-stream":
-        written = _Written(listener)
+        written = _StreamedReply(listener)
     async for part in response.content.iter_any():
         unpacked = unpacker.take(part)
         if written is None:
@@ -183,7 +183,7 @@ async def _received(response: Any, listener: Listener | None) -> tuple[bytes, _W
     return b"".join(parts), written
 
 
-class _Written:
+class _StreamedReply:
     """A reply that comes as events, which are put together to what the server would have sent whole."""
 
     def __init__(self, listener: Listener) -> None:

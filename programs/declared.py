@@ -58,9 +58,14 @@ WaysOut = Literal["say", "guess", "raise"]
 Style = Literal["short", "sentence", "report", "list", "table"]
 """How a question is answered: in a few words, or by a text with citations of the passages that carry it."""
 
-Settle = Literal["draft", "reading", "quizzes", "cascade"]
+WantedStyle = Literal["auto", Style]
+"""The same, or as the question asks for it."""
+
 Way = Literal["draft", "reading", "quizzes"]
 """What settles a question: an answer from memory alone, one search and its reading, or taking it apart."""
+
+Settle = Literal[Way, "cascade"]
+"""How a question is settled: in one of these ways, or from one to the next."""
 
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
@@ -159,7 +164,7 @@ class DeclaredKeqa(CommonSettings):
     """A quiz is known where its draft's probability, or what the gate makes of that draft, reaches the threshold; where
     the LM gives no probabilities, wherever it gives a draft. It has no effect without decomposition or examination."""
     cite: Annotated[
-        bool, _switch("Read the passages of a quiz and cite those that tell its answer in one call, and judge none.")
+        bool, _switch("Read the passages of a quiz and cite those that state its answer in one call, and judge none.")
     ] = False
     """Those that are cited are kept. It has no effect without picking, nor beside `select` or `extract_sentences`."""
     summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
@@ -187,16 +192,16 @@ class DeclaredKeqa(CommonSettings):
     """``raise`` is for a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and ``guess`` over
     those of the testbed or a benchmark, and without a retriever."""
     style: Annotated[
-        Style | Literal["auto"] | None,
+        WantedStyle | None,
         About(
             "How it answers: short, or sentence, report, list or table, with citations; auto goes by the question.",
             "auto over an index of your own, short over the testbed and in comparisons",
-            kind=Literal["auto", "short", "sentence", "report", "list", "table"],
+            kind=WantedStyle,
         ),
     ] = None
     """``auto`` takes a question that begins like “Summarise”, “List all” or “Compare” at its word, and answers any
     other in short. A question with choices, or for yes or no, is answered in short."""
-    max_passages: Annotated[Count, About("Passages that are gone through for a list at the most.", "50")] = 50
+    max_passages: Annotated[Count, About("Passages to read for a list, at most.", "50")] = 50
     mark_unsupported: Annotated[
         bool, About("Mark sentences of a written answer that their passages do not carry, instead of leaving them out.")
     ] = False

@@ -149,7 +149,8 @@ class _Cascade:
             "quizzes": story.unanswered is None and not is_abstention(story.answer or "", self.asked.choices),
         }
         able = [way for way in WAYS if says[way] and way in chances]
-        way = max(able, key=lambda way: chances[way], default="quizzes" if story.whole is not None else "reading")
+        nothing: Way = "reading" if story.whole is None else "quizzes"
+        way = max(able, key=lambda one: chances[one], default=nothing)
         if way == "quizzes":
             return
         if way == "draft" and draft is not None:

@@ -22,7 +22,7 @@ HEAD = 1000
 """So many of the first passages are looked at before any is indexed."""
 
 
-class Intake:
+class PassageIntake:
     """Goes through passages once, and knows afterwards what an index of them says about itself."""
 
     def __init__(self, passages: Iterable[Any], language: str = "auto", languages: Collection[str] = LANGUAGES) -> None:

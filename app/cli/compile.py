@@ -250,8 +250,8 @@ def compile_command(
 
     The methods that KEQA is compared with learn demonstrations or instructions with --method.
 
-    What it will cost is said first: calls, tokens, and US dollars where LiteLLM knows the price; above --limit-cost you
-    are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
+    The expected cost is shown first: calls, tokens, and US dollars where LiteLLM knows the price; above --limit-cost
+    you are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.lms import build_lm

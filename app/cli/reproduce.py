@@ -64,7 +64,7 @@ class PresetOptions:
 
 
 @dataclass(frozen=True)
-class LearningOptions(PresetOptions):
+class PresetLearningOptions(PresetOptions):
     """The options of the presets that learn from training questions, and can be priced."""
 
     panel = "The presets paper and kbm"
@@ -80,7 +80,7 @@ class LearningOptions(PresetOptions):
 
 
 @dataclass(frozen=True)
-class PaperOptions(LearningOptions):
+class PaperOptions(PresetLearningOptions):
     """The options of the preset paper, beside its language models."""
 
     panel = "The preset paper"
@@ -104,12 +104,12 @@ class PaperOptions(LearningOptions):
         shown="local/minilm where it is installed",
     )
     labelling_lm: str | None = lm_option(
-        "Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
+        "Decides for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
     )
     labelling_api_base: str | None = server_of("--labelling-lm")
     cases: int = option("Questions of each set in Table 6, with all their steps.", min=0, default=1)
     pilot: Path | None = option(
-        "With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect."
+        "With --dry-run: the --out of a smaller run of the same, from whose costs the expected ones are computed."
     )
 
 
@@ -142,7 +142,7 @@ class KBMOptions:
     )
     draws: int = option("Answers drawn to a question, of Figure 2 and to learn from.", default=30, min=5, max=1000)
     judge_lm: str | None = lm_option(
-        "Says which answers to open Chinese questions are right, as in the paper; exact match does by default."
+        "Decides which answers to open Chinese questions are right, as in the paper; exact match does by default."
     )
     judge_api_base: str | None = server_of("--judge-lm")
 
@@ -183,7 +183,7 @@ def reproduce(
     kbm: KBMOptions,
     real: RealOptions,
 ) -> None:
-    """Run commands again whose figures are known, and say for each OK or the difference.
+    """Rerun commands whose figures are known, and report OK or the difference for each.
 
     They run on the testbed with the language model that ships with KEQA: no key and no network are needed. Exit code: 0
     where all figures are reproduced, 1 otherwise, 2 something to put right first.
@@ -201,7 +201,7 @@ def reproduce(
     # The options of all presets stand in the group of the first one.
     shared = {flag_of(one.name) for one in fields(PresetOptions)}
     groups: dict[str, Any] = {"paper": None, "ks-llm": ks_llm, "kbm": kbm, "real": real}
-    learning = {flag_of(one.name) for one in fields(LearningOptions)} if preset == "kbm" else shared
+    learning = {flag_of(one.name) for one in fields(PresetLearningOptions)} if preset == "kbm" else shared
     own = {name: list(given(group)) for name, group in groups.items() if group is not None}
     own["paper"] = [flag for flag in given(paper) if flag not in learning]
     for other, flags in own.items():

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,8 +17,9 @@ from keqa.conversations import answered_by
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
-from keqa.programs.calls.session import Hears, heard_by
-from keqa.programs.earlier import Findings, knowing
+from keqa.programs.calls.session import Hears, heard_by, within
+from keqa.programs.declared import WantedStyle
+from keqa.programs.earlier import Findings
 from keqa.programs.prediction import Progress
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, record_without_secrets
@@ -32,6 +34,13 @@ MOST_HITS = 50
 
 # DSPy lets each language model and module remember so many calls, by default 10,000 with their prompts.
 _HISTORY = 100
+
+
+@dataclass(frozen=True)
+class Asked(Question):
+    """A question, and how it is to be answered, where whoever asks says so."""
+
+    style: WantedStyle | None = None
 
 
 class Answers:
@@ -49,10 +58,19 @@ class Answers:
         self._waiting = 0
 
     def check(
-        self, question: object, answer_type: object = "short", choices: object = (), history: object = ()
-    ) -> Question:
+        self,
+        question: object,
+        answer_type: object = "short",
+        choices: object = (),
+        history: object = (),
+        style: WantedStyle | None = None,
+    ) -> Asked:
         """A question that can be asked."""
-        return Question.check(question, answer_type, choices, self._program.max_question_chars, history)
+        asked = Asked.check(question, answer_type, choices, self._program.max_question_chars, history)
+        if style not in (None, "auto", "short") and getattr(self._program, "writing", None) is None:
+            message = f"style: this server has no {style}, only short answers, unless it is started with --style auto"
+            raise ProblemError(400, message, code="unsupported_parameter", param="style")
+        return replace(asked, style=style)
 
     def refuse_if_full(self) -> None:
         """Refuse before an answer is begun."""
@@ -62,7 +80,7 @@ class Answers:
             raise ProblemError(503, message, "server_error", "overloaded", headers={"Retry-After": "5"})
 
     async def ask(
-        self, asked: Question, hears: Hears | None = None, settled: Callable[[str], Findings] | None = None
+        self, asked: Asked, hears: Hears | None = None, settled: Callable[[str], Findings] | None = None
     ) -> QuestionRecord:
         """Answer a question; told what answers, as a digest, `settled` gives what needs not be asked again."""
         self.refuse_if_full()
@@ -86,7 +104,7 @@ class Answers:
 
     async def followed(
         self,
-        asked: Question,
+        asked: Asked,
         pause: float | None = None,
         ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
     ) -> AsyncGenerator[Progress | asyncio.Future[QuestionRecord] | None, None]:
@@ -142,7 +160,7 @@ class Answers:
         return watched.one_state()
 
     async def _answered(
-        self, asked: Question, hears: Hears | None, settled: Callable[[str], Findings] | None
+        self, asked: Asked, hears: Hears | None, settled: Callable[[str], Findings] | None
     ) -> QuestionRecord:
         call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
         if asked.history:
@@ -151,7 +169,8 @@ class Answers:
             # In the loop of all questions: what a program computes between its calls keeps no other request waiting.
             hearing = nullcontext() if hears is None else heard_by(hears)
             findings = {} if settled is None else settled(answered_by(self._program, self._retriever, self.lms))
-            with dspy.context(trace=None, max_history_size=_HISTORY), hearing, knowing(findings):
+            wanted = within(findings=findings, style=asked.style)
+            with dspy.context(trace=None, max_history_size=_HISTORY), hearing, wanted:
                 prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
             record = cast("QuestionRecord", prediction.record)
         except NotInDocumentsError as finding:

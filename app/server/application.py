@@ -21,14 +21,14 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from keqa.conversations import Conversations, exported
-from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
 from keqa.page import Page, document, story_data
 from keqa.programs.calls.session import Hears
+from keqa.programs.declared import WantedStyle
 from keqa.programs.earlier import Findings
 from keqa.programs.prediction import Progress, Source
 from keqa.programs.records import QuestionRecord, record_without_secrets
-from keqa.server.answers import Answers, FolderSync, in_step
+from keqa.server.answers import Answers, Asked, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Story, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.intake import Intake
@@ -173,6 +173,7 @@ class _PageRequest(BaseModel):
     choices: list[str] = Field(default_factory=list)
     history: list[_Turn] = Field(default_factory=list)
     conversation: str | None = None
+    style: WantedStyle | None = None
 
 
 class _Routes:
@@ -188,15 +189,15 @@ class _Routes:
 
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
-        question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history)
-        completion = Completion(asked.story or self._story, self._answers.lms)
+        question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history, asked.style)
+        completion = Completion(asked.story or self._story, self._answers.lms, with_usage=asked.wants_usage)
         if not asked.stream:
             return JSONResponse(completion.whole(await self._answers.ask(question)))
         link = self._links(request) if asked.sources_in_text else None
 
         def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:
-                yield from completion.answered(asking.result(), with_usage=asked.wants_usage, link=link)
+                yield from completion.answered(asking.result(), link=link)
             except Exception as error:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
@@ -240,8 +241,8 @@ class _Routes:
         return self._stream(asked, begun, end, shown, asking_for)
 
     async def _kept(
-        self, asked: Question, body: dict[str, Any], name: str
-    ) -> tuple[Question, str, Callable[[Hears], Awaitable[QuestionRecord]]]:
+        self, asked: Asked, body: dict[str, Any], name: str
+    ) -> tuple[Asked, str, Callable[[Hears], Awaitable[QuestionRecord]]]:
         """The question as one of a conversation that is kept: an empty name begins one."""
         kept = self._conversations
         if kept is None:
@@ -341,7 +342,7 @@ def _check_type(request: Request, wanted: str) -> None:
 
 async def _events(
     answers: Answers,
-    question: Question,
+    question: Asked,
     begun: str,
     end: Callable[[asyncio.Future[Any]], Iterator[str]],
     shown: Callable[[Progress], str],

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.conversations import SOURCES, harmless, sources_text
+from keqa.programs.declared import WantedStyle
 from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord, Written
 from keqa.programs.unanswered import listed, said, without_guess
@@ -22,7 +23,7 @@ from keqa.storage.untrusted import plain
 Read = TypeVar("Read", bound=BaseModel)
 
 Story = Literal["reasoning", "text", "none"]
-"""Where a stream tells how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
+"""Where a stream reports how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
 
 _FREE = (None, "auto", "none")
 
@@ -32,7 +33,8 @@ _STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DO
 _LISTED = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
 # What Open WebUI and LibreChat have a model do beside the conversation.
 _CHORE = re.compile(
-    r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title)"
+    r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title"
+    r"|Analyze this conversation and provide:\n1\. The detected language)"
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
 """Stands between a draft that was told and what is left of it."""
@@ -80,6 +82,7 @@ class ChatRequest(BaseModel):
     response_format: dict[str, Any] | None = None
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
+    style: WantedStyle | None = None
     story: Story | None = None
     sources_in_text: bool = True
 
@@ -163,10 +166,10 @@ def no_model(name: str) -> ProblemError:
 class Completion:
     """The answer to one request, whole or as events."""
 
-    def __init__(self, story: Story = "none", lms: Sequence[Any] = ()) -> None:
+    def __init__(self, story: Story = "none", lms: Sequence[Any] = (), *, with_usage: bool = False) -> None:
         """Begin one; the story must repeat no key of its language models."""
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
-        self._story, self._lms = story, lms
+        self._story, self._lms, self._with_usage = story, lms, with_usage
         # Of an answer, what was written and what was told of it; and whether it was written otherwise since.
         self._written, self._told, self._otherwise, self._thinks = "", "", False, False
 
@@ -196,9 +199,7 @@ class Completion:
         self._told += new
         return "".join(self._said(new))
 
-    def answered(
-        self, record: QuestionRecord, *, with_usage: bool, link: Callable[[Source], str | None] | None = None
-    ) -> Iterator[str]:
+    def answered(self, record: QuestionRecord, *, link: Callable[[Source], str | None] | None = None) -> Iterator[str]:
         """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
         answer, told = harmless(text_of(record)), self._told
         rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
@@ -207,7 +208,7 @@ class Completion:
         if listed:
             yield from self._said(f"\n\n{listed}")
         yield self._event({**_beside(record), "answer": text_of(record)}, "stop")
-        if with_usage:
+        if self._with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
 
     def _tells(self, words: str) -> Iterator[str]:
@@ -227,7 +228,9 @@ class Completion:
 
     def _event(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        return event({**self._head("chat.completion.chunk"), "choices": [choice]})
+        # OpenAI's streams have the field in each chunk where it is wanted, with its value in the last one.
+        further = {"usage": None} if self._with_usage else {}
+        return event({**self._head("chat.completion.chunk"), "choices": [choice], **further})
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": MODEL}

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
+from keqa.programs.declared import WantedStyle
 from keqa.programs.prediction import AnswerPart, Source
 from keqa.programs.records import PlacedText
 from keqa.programs.unanswered import said
@@ -80,12 +81,16 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
         question: Annotated[str, Field(description="The question, complete in itself.")],
         answer_type: Annotated[AnswerType, Field(description="What kind of answer it wants.")] = "short",
         choices: Annotated[list[str] | None, Field(description="The options of a choice.")] = None,
+        style: Annotated[
+            WantedStyle | None,
+            Field(description="How it is answered: in short, or as a text, a list or a table with citations."),
+        ] = None,
         *,
         context: Context[None],
     ) -> Answer:
         try:
             steps, record = 0, None
-            async for one in answers.followed(answers.check(question, answer_type, choices or [])):
+            async for one in answers.followed(answers.check(question, answer_type, choices or [], style=style)):
                 if isinstance(one, asyncio.Future):
                     record = one.result()
                 elif one is not None and not isinstance(one, AnswerPart):

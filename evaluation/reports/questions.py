@@ -288,5 +288,5 @@ def _numbers(line: RunLine) -> array[float]:
     if line.record is not None:
         found["question retrieval ratio"] = cost.retrievals > 0
         if line.record.settled_by is not None:
-            found |= {f"settled by {way}": way == line.record.settled_by for way in get_args(Way)}
+            found |= {f"settled by {way}": float(way == line.record.settled_by) for way in get_args(Way)}
     return array("d", (found.get(name, math.nan) for name in NUMBERS))

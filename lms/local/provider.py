@@ -105,13 +105,13 @@ class LocalProvider(Provider):
         train_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
         """Train, and name the result by its model string."""
-        from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
+        from keqa.lms.local.training import TrainingConversation, TrainingOptions, fine_tune, training_digest
 
         if train_data_format not in (None, TrainDataFormat.CHAT):
             raise ConfigurationError(f"a model in this process is trained on chats, not on {train_data_format}")
         kwargs = dict(train_kwargs or {})
         folder = kwargs.pop("folder", None)
-        options, shown = TrainingOptions.of(kwargs), [Conversation.of(one) for one in train_data]
+        options, shown = TrainingOptions.of(kwargs), [TrainingConversation.of(one) for one in train_data]
         if folder is None:
             folder = Path(get_finetune_directory()) / f"keqa-{training_digest(self._model, shown, options)}"
 

@@ -44,7 +44,7 @@ class SoftChoice:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class TrainingConversation:
     """What a model reads, and what it is to write then."""
 
     messages: Sequence[Mapping[str, str]]
@@ -52,7 +52,7 @@ class Conversation:
     soft: Sequence[SoftChoice] = ()
 
     @classmethod
-    def of(cls, data: Any) -> Conversation:
+    def of(cls, data: Any) -> TrainingConversation:
         """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's."""
         messages = data.get("messages") if isinstance(data, Mapping) else None
         texts = [one for one in messages or () if isinstance(one, Mapping) and isinstance(one.get("content"), str)]
@@ -123,7 +123,7 @@ class FineTuned:
         return f"transformers/{self.folder}"
 
 
-def training_digest(model: str, conversations: Sequence[Conversation], options: TrainingOptions) -> str:
+def training_digest(model: str, conversations: Sequence[TrainingConversation], options: TrainingOptions) -> str:
     """What distinguishes a training from others: its model's weights, its conversations and its options."""
     shown = [
         [list(map(dict, one.messages)), one.reply, [[s.at, dict(s.shares)] for s in one.soft]] for one in conversations
@@ -134,7 +134,7 @@ def training_digest(model: str, conversations: Sequence[Conversation], options: 
 
 def fine_tune(
     model: str,
-    conversations: Sequence[Conversation],
+    conversations: Sequence[TrainingConversation],
     folder: str | Path,
     options: TrainingOptions | None = None,
     *,
@@ -194,7 +194,13 @@ class _Training:
     """A training under way."""
 
     def __init__(
-        self, name: str, source: str, shown: Sequence[Conversation], folder: Path, options: TrainingOptions, run: str
+        self,
+        name: str,
+        source: str,
+        shown: Sequence[TrainingConversation],
+        folder: Path,
+        options: TrainingOptions,
+        run: str,
     ) -> None:
         # Threads that spin while they wait make a step several times slower as soon as anything else wants a core.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -387,7 +393,7 @@ class _Training:
         return done
 
 
-def encode(texts: Texts, stops: set[int], conversation: Conversation) -> _Encoded:
+def encode(texts: Texts, stops: set[int], conversation: TrainingConversation) -> _Encoded:
     """A conversation as tokens: prompt and reply as they would come one after the other, up to the end of the reply."""
     prompt, whole = texts.conversation(conversation.messages, conversation.reply)
     read = texts.tokens(prompt)

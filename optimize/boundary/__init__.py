@@ -3,7 +3,7 @@
 from keqa.optimize.boundary.check import Figures, check_model
 from keqa.optimize.boundary.choosing import Chosen, Learner
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, read_collected, write_collected
-from keqa.optimize.boundary.outcomes import Outcome, as_collected, read_outcomes
+from keqa.optimize.boundary.outcomes import RecordedOutcome, as_collected, read_outcomes
 from keqa.optimize.boundary.train import compile_prompted, train_finetuned, train_light, train_prompted
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "CollectedQuiz",
     "Figures",
     "Learner",
-    "Outcome",
+    "RecordedOutcome",
     "as_collected",
     "check_model",
     "collect",

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from keqa.errors import InputError
-from keqa.optimize.boundary.outcomes import Outcome
+from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.logistic import FOLDS, Array, Fit
 from keqa.programs.boundary.chooser import PLACES, WAYS, Chooser, Features, Step, Way
 from keqa.programs.boundary.light import Regression
@@ -79,7 +79,7 @@ def fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regressi
 class Learner:
     """What answers were right, learned once, from which choosers at any cost follow in seconds."""
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, outcomes: Sequence[RecordedOutcome]) -> None:
         found = {one.question: one for one in outcomes}
         outcomes = sorted(found.values(), key=lambda one: one.root)
         self.roots = sorted({one.root for one in outcomes})
@@ -92,7 +92,7 @@ class Learner:
         self.first = int(count > 1 and not any(one.draft for one in outcomes))
         self.steps = [self._learned(outcomes, answers) for answers in range(self.first + 1, count + 1)]
 
-    def _learned(self, outcomes: Sequence[Outcome], count: int) -> _Seen:
+    def _learned(self, outcomes: Sequence[RecordedOutcome], count: int) -> _Seen:
         features = [Features(one.seen.first(count)) for one in outcomes]
         signals = [one.signals(place) for place in range(count) for one in features]
         terms = sparse.csr_array(np.array([one.terms(place) for place in range(count) for one in features]))

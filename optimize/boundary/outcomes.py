@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
-class Outcome(BaseModel):
+class RecordedOutcome(BaseModel):
     """One question with what it was answered; other keys of a line are passed over."""
 
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
@@ -114,7 +114,7 @@ def _unescaped(text: Any) -> Any:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if isinstance(text, str) else text
 
 
-def read_outcomes(path: str | Path, *, measured: bool = False) -> list[Outcome]:
+def read_outcomes(path: str | Path, *, measured: bool = False) -> list[RecordedOutcome]:
     """Read a file of outcomes to learn from, or to be `measured` by: nothing learns from a test split."""
     with open_regular(path, links=True, error=InputError) as stream:
         content = stream.read(_LARGEST_FILE + 1)
@@ -123,7 +123,7 @@ def read_outcomes(path: str | Path, *, measured: bool = False) -> list[Outcome]:
     split, found = _SPLITS.search(Path(path).stem.lower()), []
     for number, value in parse_jsonl(content, path, error=InputError):
         try:
-            one = Outcome.model_validate(value)
+            one = RecordedOutcome.model_validate(value)
         except ValidationError as error:
             raise InputError(f"{path}, line {number}: {reasons(error)}") from None
         if not measured and "test" in (one.split, split[1] if split and not one.split else ""):
@@ -134,7 +134,7 @@ def read_outcomes(path: str | Path, *, measured: bool = False) -> list[Outcome]:
     return found
 
 
-def as_collected(outcomes: Iterable[Outcome], dataset: str = "") -> Collected:
+def as_collected(outcomes: Iterable[RecordedOutcome], dataset: str = "") -> Collected:
     """Outcomes as draws, of which the draft is the first: what light boundary models are trained on.
 
     A further answer is right where it has a gold answer, or, without any, where it equals the draft and that is.
@@ -146,11 +146,11 @@ def as_collected(outcomes: Iterable[Outcome], dataset: str = "") -> Collected:
     return Collected(quizzes, dataset, "train", "recorded outcomes", 1)
 
 
-def _draws(one: Outcome) -> list[CollectedDraw]:
+def _draws(one: RecordedOutcome) -> list[CollectedDraw]:
     first = CollectedDraw(text=one.draft or None, right=one.right, probability=one.probability)
     return [first, *(CollectedDraw(text=text, right=_right(text, one)) for text in one.further)]
 
 
-def _right(text: str, one: Outcome) -> bool:
+def _right(text: str, one: RecordedOutcome) -> bool:
     golds: Sequence[str] = one.answers or ([one.draft] if one.right else [])
     return bool(golds) and contains_answer(text, golds)

@@ -21,7 +21,7 @@ from scipy.special import expit
 from keqa.data.example import Example
 from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, InputError
-from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
+from keqa.lms.local.training import Progress, SoftChoice, TrainingConversation, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
@@ -242,14 +242,14 @@ def train_finetuned(
     return _trained(model, check_model(model, [Collected(rest)]))
 
 
-def _conversation(quiz: CollectedQuiz, language: Language, threshold: float, soft: bool) -> Conversation:
+def _conversation(quiz: CollectedQuiz, language: Language, threshold: float, soft: bool) -> TrainingConversation:
     reply = assessment_reply(*labels(quiz, threshold))
     prompt = assessment_prompt(quiz.quiz, quiz.choices, quiz.reference, language)
     places = [
         SoftChoice(reply.index(f'"{name}": "') + len(name) + 5, {"True": share, "False": 1 - share})
         for name, share in zip(("mastery", "certainty"), shares(quiz), strict=True)
     ]
-    return Conversation([{"role": "user", "content": prompt}], reply, places if soft else ())
+    return TrainingConversation([{"role": "user", "content": prompt}], reply, places if soft else ())
 
 
 def train_prompted(

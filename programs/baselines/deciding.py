@@ -185,7 +185,7 @@ class Rowen(ExaminingBaseline):
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Answer, check and repair; see `Program.solve`."""
         first: Reply | None = None
-        with noted("answer", "went on to retrieve"):
+        with noted("answer", "continued with retrieval"):
             first = await from_memory(self.recall, asked)
         # An answer that says that it is not known needs no check to be repaired.
         score, wordings = Fraction(0), []

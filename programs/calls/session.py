@@ -27,6 +27,7 @@ from dspy.utils.usage_tracker import UsageTracker
 from keqa.lms.loops import Relay, questions
 from keqa.programs.arguments import Workers, checked
 from keqa.programs.calls.errors import CallError
+from keqa.programs.declared import WantedStyle
 from keqa.programs.records import CallCost, Cost, Degradation
 from keqa.signatures.markers import is_completed
 
@@ -313,6 +314,8 @@ class Context:
     """Whether what is written here is no answer yet, whatever comes of it."""
     findings: Mapping[Any, Any] | None = None
     """What earlier questions of a conversation settled; see `keqa.programs.earlier`."""
+    style: WantedStyle | None = None
+    """How the question is to be answered, whatever the program's setting says; None where that holds."""
     caller: Callable[..., Coroutine[Any, Any, dspy.Prediction]] | None = None
     """Makes calls in the place of `keqa.programs.calls.ask.predict`; told as `nth` how many attempts failed before."""
 

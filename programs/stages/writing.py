@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import dspy
 
@@ -12,10 +12,10 @@ from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import ANSWER, ask, searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import Session, gather, note, run_blocking
+from keqa.programs.calls.session import Session, context, gather, note, run_blocking
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
-from keqa.programs.declared import Style
+from keqa.programs.declared import Style, WantedStyle
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
@@ -62,8 +62,9 @@ class Writing(Stage):
         "support": JudgeSupport,
     }
 
-    def style_of(self, asked: Question, style: Style | Literal["auto"]) -> Style:
+    def style_of(self, asked: Question, style: WantedStyle) -> Style:
         """How a question is answered; in short where the language model knows the papers' prompts alone."""
+        style = context().style or style
         if asked.answer_type != "short":
             return "short"
         if style != "auto":

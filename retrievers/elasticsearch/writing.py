@@ -21,7 +21,7 @@ from keqa.retrievers.elasticsearch.client import Address, connect, parse_address
 from keqa.retrievers.elasticsearch.generation import BATCH, CHANGE, LOAD, Generations, meta_of
 from keqa.retrievers.elasticsearch.mapping import ANALYZERS, DIGEST, FILE, PASSAGE, VECTOR, VectorManifest
 from keqa.retrievers.embedding import Encoder, same_weights
-from keqa.retrievers.intake import Intake
+from keqa.retrievers.intake import PassageIntake
 from keqa.retrievers.manifest import Manifest, PlannedChange, manifest_after
 from keqa.retrievers.text import language_of
 
@@ -70,7 +70,7 @@ def load_index(
                 f"the vectors of {model} have {encoder.settings.dimension} dimensions, and Elasticsearch takes "
                 f"{mapping.LONGEST_VECTOR} at most: name another model"
             )
-        intake = Intake(passages, language, ANALYZERS)
+        intake = PassageIntake(passages, language, ANALYZERS)
         generations = Generations(client, target)
         generations.refuse_foreign(None if overwrite else sources)
         data, created, resumed = _begun(generations, target.name, intake, encoder, shards, report)
@@ -100,10 +100,10 @@ def load_index(
 
 
 def _begun(
-    generations: Generations, name: str, intake: Intake, encoder: Encoder | None, shards: int, report: Notice
+    generations: Generations, name: str, intake: PassageIntake, encoder: Encoder | None, shards: int, report: Notice
 ) -> tuple[str, str, bool]:
     """The generation of a load, when it was begun, and whether that was by an interrupted one of the same passages."""
-    first = Intake(intake.head)
+    first = PassageIntake(intake.head)
     deque(first, maxlen=0)
     settings = encoder.settings if encoder else None
     plan = [dataclasses.asdict(ANALYZERS[intake.language]), shards, first.source_hash.hexdigest()]
@@ -128,7 +128,7 @@ def _begun(
 
 def _passages(
     generations: Generations,
-    intake: Intake,
+    intake: PassageIntake,
     encoder: Encoder | None,
     resumed: str | None,
     progress: Callable[[int], None] | None,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.intake import Intake, refuse_other_sources
+from keqa.retrievers.intake import PassageIntake, refuse_other_sources
 from keqa.retrievers.local.index import (
     DATA,
     LOCK,
@@ -104,7 +104,7 @@ def build_index(
     with building(folder, sources, overwrite=overwrite) as data:
         if (data / META).exists() and not _is_finished(folder):
             report(f"an earlier build of {folder} was interrupted: building again")
-        intake = Intake(passages, language)
+        intake = PassageIntake(passages, language)
 
         def manifest() -> Manifest:
             return Manifest(analyzer=settings_for(intake.language), **entries(folder, name, intake, sources))
@@ -233,7 +233,7 @@ def write_text(path: Path, text: str) -> None:
         atomic_write(path, text.encode())
 
 
-def entries(folder: Path, name: str | None, intake: Intake, sources: Sequence[str]) -> dict[str, Any]:
+def entries(folder: Path, name: str | None, intake: PassageIntake, sources: Sequence[str]) -> dict[str, Any]:
     """What the manifest of a build says in every engine of a folder."""
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"name": name or folder.resolve().name, "created": created, **intake.entries(sources)}

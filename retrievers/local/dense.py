@@ -16,7 +16,7 @@ import numpy as np
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Hit, Notice, Passage, SharedRetriever, checked_k, default_notice, unpacked
 from keqa.retrievers.embedding import LOCAL, Encoder, Vectors
-from keqa.retrievers.intake import Intake
+from keqa.retrievers.intake import PassageIntake
 from keqa.retrievers.local import vectors
 from keqa.retrievers.local.build import (
     Row,
@@ -170,7 +170,7 @@ def build_dense(
     check_place(folder, sources, overwrite=overwrite)
     encoder = Encoder.choose(model, query_model, passage_prefix, query_prefix, separator, similarity)
     with building(folder, sources, overwrite=overwrite) as data, tempfile.TemporaryFile(dir=data) as spool:
-        intake, dimension = Intake(passages), encoder.settings.dimension
+        intake, dimension = PassageIntake(passages), encoder.settings.dimension
         key_of, keys, size = encoder.settings.key_of, dict[int, None](), 0
         store_name, resumed = vectors.begun(data, encoder)
         there = set(VectorStore(data, store_name, dimension, vectors.settings_for(0, 0), 0, 0).keys.tolist())

@@ -75,7 +75,8 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert cells["compiled"][0] == "1.000"
     assert cells["tuned"] == ["settings", "1.000", "kept"]
     # Over documents of one's own, memory alone is no part.
-    assert (cells["reading"][-1], cells["quizzes"][-1], "draft" in cells) == ("kept", "0", False)
+    assert (cells["reading"][-1], cells["quizzes"][:3]) == ("kept", ["taking", "apart", "1.000"])
+    assert "memory alone" not in ended.out
     assert "one search and one reading (reading) is kept: nothing scores better, and of those as good" in ended.out
     assert any(line.startswith("utility reference: ") for line in lines)
     assert any(f"language models: {server.count:,} calls" in line for line in lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,14 +18,65 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", r
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-def begin(*arguments, tmp_path, before=""):
+class Terminal:
+    """What a process writes to a terminal."""
+
+    def __init__(self, process, reads):
+        self.process, self._reads, self.shown = process, reads, ""
+
+    def until(self, words, seconds=120):
+        end = time.monotonic() + seconds
+        while words not in self.shown:
+            assert time.monotonic() < end, self.shown
+            assert self.read(1) is not None, self.shown
+
+    def read(self, seconds):
+        """What came, if anything did; None once the process has ended."""
+        if not select.select([self._reads], [], [], seconds)[0]:
+            return ""
+        try:
+            came = os.read(self._reads, 65536).decode(errors="replace")
+        except OSError:
+            return None
+        self.shown += came
+        return came or None
+
+    def ended(self, number):
+        """What was shown after a signal, with its code and no traceback."""
+        before = len(self.shown)
+        self.process.send_signal(number)
+        while self.read(60):
+            pass
+        assert (self.process.wait(60), "Traceback" in self.shown) == (CODES[number], False)
+        return self.shown[before:]
+
+
+@pytest.fixture
+def on_terminal():
+    """Runs the command line on terminals."""
+    import pty
+
+    opened = []
+
+    def start(*arguments, **further):
+        reads, writes = pty.openpty()
+        opened.append(reads)
+        process = begin(*arguments, **further, stdin=writes, stdout=writes, stderr=writes)
+        os.close(writes)
+        return Terminal(process, reads)
+
+    yield start
+    for one in opened:
+        os.close(one)
+
+
+def begin(*arguments, tmp_path, before="", **streams):
     # A shell without job control has what it starts in the background ignore interrupts, and so the tests' processes.
     listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
     script = f"import sys\n{listening}\n{before}\nfrom keqa.__main__ import main\nmain()"
     return subprocess.Popen(
         [sys.executable, "-c", script, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams},
         text=True,
         env={**os.environ, "OPENAI_API_KEY": "none", "DSPY_CACHEDIR": str(tmp_path / "dspy")},
     )
@@ -94,18 +146,59 @@ def test_a_question_that_is_stopped_does_not_wait_for_its_calls(tmp_path, number
         assert stop(process, number)[1].endswith("the same command makes only the other calls\n")
 
 
+SLOW_IMPORT = """
+import importlib.abc, time
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == 'keqa.cli':
+            print('now', flush=True)
+            time.sleep(60)
+sys.meta_path.insert(0, Slow())
+"""
+
+
+def test_an_answer_that_is_being_written_is_given_up(tmp_path, server, own_index, on_terminal):
+    """Its request is closed, and what was answered before comes from the cache."""
+    usual = server.reply
+
+    def reply(messages, n, body):
+        if "answered_quizzes" in messages[0]["content"]:
+            return [markers(explanation="She governs it.", answer="Flora " * 1000)] * n
+        return usual(messages, n, body)
+
+    server.reply, server.word_latency = reply, 0.1
+    asked = ["ask", "To whom is the mayor of Carmouth married?", "--index", own_index, "--no-look-first"]
+    asked += ["--lm", "openai/scripted", "--api-base", server.api_base]
+    terminal = on_terminal(*asked, tmp_path=tmp_path)
+    terminal.until("Flora Flora")
+    (written,) = [call for call in server.calls if call.body.get("stream")]
+    kept, given_up = server.count - 1, time.monotonic()
+    shown = terminal.ended(signal.SIGINT)
+    assert shown.rstrip().endswith("the same command makes only the other calls")
+    while written.finished is None:
+        assert time.monotonic() < given_up + 20
+        time.sleep(0.05)
+    assert server.count == kept + 1
+    server.word_latency, server.reply = 0, usual
+    out, _ = begin(*asked, tmp_path=tmp_path).communicate(timeout=120)
+    assert "Answer: Flora Isvik" in out
+    assert server.count == kept + 2
+
+
+def test_the_first_sign_of_life_comes_before_what_takes_long_to_import(tmp_path, on_terminal):
+    terminal = on_terminal("ask", "Why?", tmp_path=tmp_path, before=SLOW_IMPORT)
+    terminal.until("now")
+    assert terminal.shown.strip() == "opening\rnow"
+    # Others read the output of a command that writes to no terminal.
+    process = begin("ask", "Why?", tmp_path=tmp_path, before=SLOW_IMPORT)
+    assert process.stdout.readline() == "now\n"
+    assert "opening" not in stop(process, signal.SIGINT)[1]
+    assert "opening" not in terminal.ended(signal.SIGINT)
+
+
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 @pytest.mark.parametrize("place", ["import", "shutdown"])
 def test_a_signal_during_imports_or_the_last_threads_is_no_traceback(tmp_path, number, place):
-    slow_import = (
-        "import importlib.abc, time\n"
-        "class Slow(importlib.abc.MetaPathFinder):\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'keqa.cli':\n"
-        "            print('now', flush=True)\n"
-        "            time.sleep(60)\n"
-        "sys.meta_path.insert(0, Slow())\n"
-    )
     slow_thread = (
         "import keqa.__main__, time\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
@@ -115,7 +208,7 @@ def test_a_signal_during_imports_or_the_last_threads_is_no_traceback(tmp_path, n
         "    sys.exit(1)\n"
         "keqa.__main__._run = run\n"
     )
-    before = slow_import if place == "import" else slow_thread
+    before = SLOW_IMPORT if place == "import" else slow_thread
     process = begin("index", "x", tmp_path=tmp_path, before=before)
     assert process.stdout.readline() == "now\n"
     time.sleep(0.5)

@@ -9,6 +9,7 @@ from fixtures.choosers import chooser
 
 import keqa
 from keqa.errors import ConfigurationError
+from keqa.programs.abstention import record_signals
 from keqa.programs.boundary.chooser import read_chooser
 from keqa.programs.fingerprint import program_fingerprint, program_spec
 from keqa.programs.gate import Verdict
@@ -311,3 +312,9 @@ def test_an_arbiter_keeps_memory_or_evidence(made, memory, right, kept, answers,
 def test_over_documents_of_ones_own_evidence_is_kept(made):
     program = made(arbiter=chooser(0.5, {"draft": 0.9, "reading": 0.1}), own=True, gate=NeverKnown())[0]
     assert {(quiz.source, quiz.weighed) for quiz in program(QUESTION).record.quizzes} == {("passages", None)}
+
+
+def test_what_was_settled_from_memory_counts_for_a_risk_as_a_known_quiz_does(made):
+    record = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.7]))[0](QUESTION).record
+    signals = record_signals(record)
+    assert [signals[name] for name in ("memory, least", "from passages", "unsupported")] == [pytest.approx(0.9), 0, 0]

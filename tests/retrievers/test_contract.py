@@ -22,7 +22,7 @@ from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
 from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import ENGINES, Engine, engine_of, facts_of, register_engine
-from keqa.retrievers.intake import Intake
+from keqa.retrievers.intake import PassageIntake
 from keqa.retrievers.manifest import PlannedChange, manifest_after
 from keqa.retrievers.text import settings_for
 from keqa.retrievers.watching import WatchedRetriever
@@ -94,7 +94,7 @@ class ShelfEngine(Engine):
         return {"files": {path: len({*ids} & shelf.passages.keys()) for path, (_, ids) in shelf._files.items()}}
 
     def build(self, passages, address, *, sources=(), notice=None):
-        intake, kept, files = Intake(passages), {}, {}
+        intake, kept, files = PassageIntake(passages), {}, {}
         for one in intake:
             kept[one.id] = one
             if intake.origin:

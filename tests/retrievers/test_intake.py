@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import Passage
-from keqa.retrievers.intake import Intake, SeenIds
+from keqa.retrievers.intake import PassageIntake, SeenIds
 from keqa.retrievers.manifest import SourceHash
 
 
@@ -16,7 +16,7 @@ def test_seen_ids_grow():
 
 @given(st.lists(st.sampled_from(["a", "a~2", "a~2~2", "b"]), min_size=1, max_size=30))
 def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
-    intake = Intake(Passage(one, "", "text") for one in ids)
+    intake = PassageIntake(Passage(one, "", "text") for one in ids)
     out = [passage.id for passage in intake]
     assert len(set(out)) == len(out) == intake.count == len(ids)
     assert intake.renamed == sum(new != old for new, old in zip(out, ids, strict=True))
@@ -24,17 +24,17 @@ def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
 
 
 def test_the_same_passages_have_the_same_hash_however_dirty():
-    left, right = Intake([Passage("a", " Title", "text\x00")]), Intake([Passage("a ", "Title", "text")])
+    left, right = PassageIntake([Passage("a", " Title", "text\x00")]), PassageIntake([Passage("a ", "Title", "text")])
     assert list(left) == list(right)
     assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != SourceHash().hexdigest()
 
 
 def test_texts_and_mappings_are_passages_too():
     given = ["A text.", {"text": "The lighthouse.", "title": "Skarn", "id": 7}, Passage("p", "", "Mine.")]
-    found = list(Intake(given))
+    found = list(PassageIntake(given))
     assert [(one.title, one.text) for one in found] == [("", "A text."), ("Skarn", "The lighthouse."), ("", "Mine.")]
     assert [one.id for one in found][1:] == ["7", "p"]
-    assert found[0].id == next(iter(Intake(["A text."]))).id
+    assert found[0].id == next(iter(PassageIntake(["A text."]))).id
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_texts_and_mappings_are_passages_too():
 )
 def test_what_is_no_passage_is_refused(given, message):
     with pytest.raises(InputError, match=message):
-        list(Intake(given))
+        list(PassageIntake(given))

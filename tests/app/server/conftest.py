@@ -1,3 +1,3 @@
-from fixtures.serving import serve, slow
+from fixtures.serving import serve, slow, writing
 
-__all__ = ["serve", "slow"]
+__all__ = ["serve", "slow", "writing"]

@@ -91,6 +91,40 @@ def test_the_last_message_of_the_user_is_the_question_and_those_before_it_make_i
     assert not any("pirate" in messages for messages in [first, second, *others])
 
 
+@pytest.mark.usefixtures("writing")
+def test_a_request_says_how_it_is_answered(client):
+    """One server answers all of these at once, each as it was asked."""
+
+    def told(wanted):
+        message = client.chat.completions.create(model="keqa", messages=ASKED, extra_body=wanted).choices[0].message
+        return message.content.partition("\n\nSources:")[0], getattr(message, "written", {}).get("style")
+
+    choice = {"style": "report", "answer_type": "choice", "choices": ["Flora Isvik", "Ann"]}
+    wanted = [{}, {"style": "sentence"}, {"style": "list"}, {"style": "auto"}, {"style": "short"}, choice]
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(told, wanted)) == [
+            ("Flora Isvik", None),
+            ("She married Flora Isvik [1].", "sentence"),
+            ("- Flora Isvik [1]\n\n1 item in 1 passage looked at", "list"),
+            ("Flora Isvik", None),
+            ("Flora Isvik", None),
+            ("Flora Isvik", None),
+        ]
+    with client.chat.completions.create(
+        model="keqa", messages=ASKED, stream=True, extra_body={"style": "sentence"}
+    ) as stream:
+        words = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert words == "She married Flora Isvik [1].\n\nSources:\n\n1. Heidi Fenman (1)"
+
+
+def test_a_server_that_answers_in_short_says_so(serving):
+    serving.answers._program.style = "short"
+    answer = serving.chat(style="report")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "style")
+    assert "--style auto" in answer.json()["error"]["message"]
+    assert serving.chat(style="short").status_code == 200
+
+
 def test_the_model_is_listed(client):
     assert [model.id for model in client.models.list()] == ["keqa"]
     assert client.models.retrieve("keqa").owned_by == "keqa"
@@ -116,6 +150,7 @@ def test_the_model_is_listed(client):
         ({"response_format": {"type": "json_object"}}, 400, "response_format"),
         ({"answer_type": "essay"}, 400, None),
         ({"answer_type": "choice"}, 400, None),
+        ({"style": "essay"}, 400, "style"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])

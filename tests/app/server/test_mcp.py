@@ -44,11 +44,20 @@ async def test_both_tools_over_http(serve, server, mode):
     assert serving.metric("keqa_retrievals_total") == 2
 
 
+async def test_an_agent_says_how_it_is_answered(serve, writing):
+    async with Client(f"{serve(writing).url}/mcp") as client:
+        answer = await client.call_tool("ask", {"question": QUESTION, "style": "sentence"})
+    told = answer.structured_content
+    assert (told["answer"], told["short_answer"]) == ("She married Flora Isvik [1].", "Flora Isvik")
+    assert told["written"]["style"] == "sentence"
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
         ("ask", {"question": " "}, "the question is empty"),
         ("ask", {"question": "Who?", "answer_type": "choice"}, "needs choices"),
+        ("ask", {"question": "Who?", "style": "essay"}, "Input should be 'auto', 'short', 'sentence', 'report'"),
         ("search", {"query": ""}, "is empty"),
         ("search", {"query": "x", "k": 51}, "less than or equal to 50"),
         ("search", {"query": "x" * 500_000}, "characters"),
@@ -69,10 +78,16 @@ async def test_an_agent_starts_the_command_and_talks_to_it(server, own_index, tm
     command = StdioServerParameters(
         command=sys.executable, args=[*arguments, "--api-base", server.api_base], env=environment
     )
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append(message)
+
     async with Client(command) as client:
-        answer = await client.call_tool("ask", {"question": QUESTION})
+        answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=progress)
         found = await client.call_tool("search", {"query": "harbour"})
     assert answer.structured_content["answer"] == "Flora Isvik"
+    assert heard[0] == "Quiz 1: Who governs Carmouth?"
     assert [passage["id"] for passage in found.structured_content["passages"]] == ["2"]
 
 

@@ -9,7 +9,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm
 from keqa.lms.local.provider import InProcessLM, LocalTrainingJob
 from keqa.lms.local.tokenizing import Texts, stop_tokens
-from keqa.lms.local.training import Conversation, SoftChoice, TrainingOptions, encode, fine_tune
+from keqa.lms.local.training import SoftChoice, TrainingConversation, TrainingOptions, encode, fine_tune
 from keqa.lms.local.weights import ADAPTER, CONFIG, TRAINING, base_of, is_adapter, load_model
 
 pytest.importorskip("peft")
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.model
 OPTIONS = TrainingOptions(rank=4, epochs=30, batch=2, rate=0.01, device="cpu")
 
 
-def conversations(count: int = 4) -> list[Conversation]:
+def conversations(count: int = 4) -> list[TrainingConversation]:
     return [
-        Conversation([{"role": "system", "content": "s"}, {"role": "user", "content": f"{n}?"}], f"yes {n}")
+        TrainingConversation([{"role": "system", "content": "s"}, {"role": "user", "content": f"{n}?"}], f"yes {n}")
         for n in range(count)
     ]
 
@@ -150,7 +150,9 @@ def test_an_adapter_of_another_model_is_refused(trained: Path, tmp_path: Path) -
 def test_a_reply_begins_after_the_prompt_and_ends_with_what_ends_texts(tiny_folder: Path) -> None:
     tokenizer, model = load_model(str(tiny_folder))
     texts, stops = Texts(tokenizer), stop_tokens(model, tokenizer)
-    one = Conversation([{"role": "user", "content": "q"}], 'a "True" b', [SoftChoice(3, {"True": 0.3, "False": 0.7})])
+    one = TrainingConversation(
+        [{"role": "user", "content": "q"}], 'a "True" b', [SoftChoice(3, {"True": 0.3, "False": 0.7})]
+    )
     found = encode(texts, stops, one)
     assert texts.decode(found.tokens[: found.start]) == "<user>q\n<assistant>"
     assert found.tokens[-1] in stops

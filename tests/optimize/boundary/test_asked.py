@@ -16,7 +16,7 @@ from fixtures.assessing import assessing, said
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
-from keqa.lms.local.training import Conversation, FineTuned, TrainingOptions
+from keqa.lms.local.training import FineTuned, TrainingConversation, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_light, train_prompted
 from keqa.optimize.boundary import train as training
@@ -143,7 +143,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     return train
 
 
-def prompt_of(conversation: Conversation) -> str:
+def prompt_of(conversation: TrainingConversation) -> str:
     return conversation.messages[0]["content"]
 
 

@@ -9,13 +9,13 @@ from fixtures.outcomes import outcomes
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary.choosing import APART, READING, Learner
-from keqa.optimize.boundary.outcomes import Outcome
+from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.programs.boundary.chooser import Seen, read_chooser
 
 pytestmark = pytest.mark.slow
 
-LEARNED = [Outcome.model_validate(line) for line in outcomes(60)]
-OTHERS = [Outcome.model_validate(line) for line in outcomes(30, 600)]
+LEARNED = [RecordedOutcome.model_validate(line) for line in outcomes(60)]
+OTHERS = [RecordedOutcome.model_validate(line) for line in outcomes(30, 600)]
 
 
 @pytest.fixture(scope="module")
