@@ -21,7 +21,7 @@ from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.alignment import Settled, settled_quizzes
 from keqa.optimize.asking import Calls, Trace
 from keqa.optimize.boundary.choosing import FEWEST, Learner, Price
-from keqa.optimize.boundary.outcomes import Outcome
+from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.tuning import SETTLE, Point, Tuning
 from keqa.programs.boundary.chooser import WAYS, Chooser
 from keqa.programs.gate import leader
@@ -166,7 +166,7 @@ class Ways:
         return asking.traces(program, self.train, f"answering training questions ({way})")
 
 
-def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[Outcome]:
+def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[RecordedOutcome]:
     """What each way answered to questions, and whether that was right; a way that was not asked said nothing."""
     count = len(answered["quizzes"])
     found = []
@@ -178,7 +178,7 @@ def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> li
         outcome = dict(zip(("draft", "reading", "quizzes"), said, strict=True))
         outcome |= dict(zip(("right", "reading_right", "quizzes_right"), rights, strict=True))
         probability = samples[0].probability if samples else None
-        found.append(Outcome(id=example.id, question=example.question, probability=probability, **outcome))
+        found.append(RecordedOutcome(id=example.id, question=example.question, probability=probability, **outcome))
     return found
 
 
@@ -190,13 +190,13 @@ def _said(way: str, record: QuestionRecord | None) -> str:
     return record.answer or "" if read else ""
 
 
-def conflicts_in(answered: Sequence[Trace]) -> list[Outcome]:
+def conflicts_in(answered: Sequence[Trace]) -> list[RecordedOutcome]:
     """The quizzes whose answers from memory and from passages differ, and which of both was right."""
     settled = [one for t in answered if t.record is not None for one in settled_quizzes(t.example, t.record)]
     return [found for one in settled if (found := _conflict(one)) is not None]
 
 
-def _conflict(one: Settled) -> Outcome | None:
+def _conflict(one: Settled) -> RecordedOutcome | None:
     quiz, first = one.quiz, leader([cluster.size for cluster in one.quiz.clusters])
     if first is None or quiz.source != "passages" or not quiz.answer:
         return None
@@ -208,4 +208,4 @@ def _conflict(one: Settled) -> Outcome | None:
     further, rights = [str(sample.text) for sample in others], {"right": one.agrees(memory)}
     said = {"draft": memory, "probability": leading.probability, "further": further, "reading": quiz.answer}
     rights |= {"reading_right": one.agrees(quiz.answer)}
-    return Outcome(id=one.root, question=str(quiz.resolved), **said, **rights)
+    return RecordedOutcome(id=one.root, question=str(quiz.resolved), **said, **rights)
