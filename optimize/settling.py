@@ -23,7 +23,7 @@ from keqa.optimize.asking import Calls, Trace
 from keqa.optimize.boundary.choosing import FEWEST, Learner, Price
 from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.tuning import SETTLE, Point, Tuning
-from keqa.programs.boundary.chooser import WAYS, Chooser
+from keqa.programs.boundary.chooser import Chooser
 from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
@@ -143,8 +143,8 @@ class Ways:
             return
         by_way = {one.way: one for one in self.tried}
         prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
-        costs = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
-        choosers = [learner.chooser(*(factor * one for one in costs), prices).chooser for factor in _FACTORS]
+        call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
+        choosers = [learner.chooser(factor * call, factor * retrieval, prices).chooser for factor in _FACTORS]
         found = [self._measured(CASCADE, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
         best = cheapest_of_the_best([*self.tried, *found])
         self.tried.append(best if best in found else found[0])
@@ -168,26 +168,34 @@ class Ways:
 
 def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[RecordedOutcome]:
     """What each way answered to questions, and whether that was right; a way that was not asked said nothing."""
-    count = len(answered["quizzes"])
     found = []
-    for traces in zip(*(answered.get(way) or [None] * count for way in WAYS), strict=True):
-        said = [_said(way, None if trace is None else trace.record) for way, trace in zip(WAYS, traces, strict=True)]
-        rights = [bool(text) and trace.score >= threshold for text, trace in zip(said, traces, strict=True)]
-        draft, example = traces[0], traces[-1].example
-        samples = [] if draft is None or draft.record is None else draft.record.quizzes[0].samples
-        outcome = dict(zip(("draft", "reading", "quizzes"), said, strict=True))
-        outcome |= dict(zip(("right", "reading_right", "quizzes_right"), rights, strict=True))
-        probability = samples[0].probability if samples else None
-        found.append(RecordedOutcome(id=example.id, question=example.question, probability=probability, **outcome))
+    for place, last in enumerate(answered["quizzes"]):
+        traces = {way: traces[place] for way, traces in answered.items()}
+        said = {way: _said(way, trace.record) for way, trace in traces.items()}
+        right = {way: bool(text) and traces[way].score >= threshold for way, text in said.items()}
+        draft = traces["draft"].record if "draft" in traces else None
+        samples = [] if draft is None else [one for quiz in draft.quizzes for one in quiz.samples]
+        found.append(
+            RecordedOutcome(
+                id=last.example.id,
+                question=last.example.question,
+                draft=said.get("draft", ""),
+                right=right.get("draft", False),
+                probability=samples[0].probability if samples else None,
+                reading=said["reading"],
+                reading_right=right["reading"],
+                quizzes=said["quizzes"],
+                quizzes_right=right["quizzes"],
+            )
+        )
     return found
 
 
 def _said(way: str, record: QuestionRecord | None) -> str:
     """What a way answered, as a cascade sees it: an answer from memory in the place of a reading is none."""
-    if record is None or record.unanswered is not None:
+    if record is None or record.answer is None or record.unanswered is not None:
         return ""
-    read = way != "reading" or record.quizzes[0].source == "passages"
-    return record.answer or "" if read else ""
+    return record.answer if way != "reading" or record.quizzes[0].source == "passages" else ""
 
 
 def conflicts_in(answered: Sequence[Trace]) -> list[RecordedOutcome]:
@@ -205,7 +213,13 @@ def _conflict(one: Settled) -> RecordedOutcome | None:
         return None
     drawn = [sample for sample in quiz.samples if sample.text and not sample.abstained]
     leading, *others = sorted(drawn, key=lambda sample: sample.text != memory)
-    further, rights = [str(sample.text) for sample in others], {"right": one.agrees(memory)}
-    said = {"draft": memory, "probability": leading.probability, "further": further, "reading": quiz.answer}
-    rights |= {"reading_right": one.agrees(quiz.answer)}
-    return RecordedOutcome(id=one.root, question=str(quiz.resolved), **said, **rights)
+    return RecordedOutcome(
+        id=one.root,
+        question=str(quiz.resolved),
+        draft=memory,
+        right=one.agrees(memory),
+        probability=leading.probability,
+        further=[str(sample.text) for sample in others],
+        reading=quiz.answer,
+        reading_right=one.agrees(quiz.answer),
+    )

@@ -16,8 +16,9 @@ from scipy.special import expit
 from keqa.errors import InputError
 from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.logistic import FOLDS, Array, Fit
-from keqa.programs.boundary.chooser import PLACES, WAYS, Chooser, Features, Step, Way
+from keqa.programs.boundary.chooser import PLACES, WAYS, Chooser, Features, Step
 from keqa.programs.boundary.light import Regression
+from keqa.programs.declared import Way
 
 FEWEST = 50
 """So many questions a step is learned from at least; a few hundred to rely on it."""
