@@ -27,7 +27,7 @@ from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import trained_on_prompts
+from keqa.programs.predictor import fine_tuned
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import CHOOSERS
@@ -122,8 +122,7 @@ def _used(program: KEQA) -> dict[str, bool]:
     retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
-    # A language model that was trained on the papers' prompts knows no others.
-    forms = not trained_on_prompts(program.decomposition.decompose.lm or dspy.settings.lm)
+    forms = not fine_tuned(program.decomposition.decompose.lm or dspy.settings.lm)
     # Where a reference calls no source of passages unreliable, nothing is left out.
     plain = isinstance(reference, UtilityReference)
     doubts = bool(reference.unreliable_sources()) if plain else hasattr(reference, "source_of")  # type: ignore[union-attr]

@@ -339,9 +339,11 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
     ]
     assert (found["listwise"], found["prefer_reliable"]) == ((False, True), (False,))
     assert own_choice(program())["threshold"] == "2/3"
-    shipped = program()
-    shipped.set_lm(dspy.LM("keqa/tiny"))
-    assert (values_to_try(shipped, SOME)["draft"], values_to_try(shipped, SOME)["cite"]) == ((False,), (False,))
+    tuned = program()
+    tuned.set_lm(dspy.LM("openai/scripted"))
+    for predictor in tuned.predictors():
+        predictor.lm.finetuned = True
+    assert (values_to_try(tuned, SOME)["draft"], values_to_try(tuned, SOME)["cite"]) == ((False,), (False,))
 
 
 def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
