@@ -39,7 +39,7 @@ def only(**values):
 def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
-    return own | off | {"on_nothing_helpful": "largest_cluster"} | others
+    return own | off | {"on_nothing_helpful": "largest_cluster", "settle": "quizzes"} | others
 
 
 @pytest.fixture
@@ -320,6 +320,7 @@ def test_what_is_tried_where_nothing_is_said():
         "threshold": ("0.4", "0.6", "0.8", "1"),
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
+        "settle": ("draft", "reading", "quizzes", "cascade"),
         **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
         "on_nothing_helpful": ("largest_cluster", "closed_book"),
