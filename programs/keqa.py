@@ -21,8 +21,8 @@ from keqa.programs.earlier import settled_before
 from keqa.programs.examination import Examination
 from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
-from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound, RecordBuilder, UnansweredError
+from keqa.programs.program import Program
 from keqa.programs.records import QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
@@ -264,7 +264,7 @@ class KEQA(Program):
             for quiz in quizzes:
                 report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         if [quiz.text for quiz in quizzes] == [asked.question]:
-            draft = draft_of_whole(drafts, asked, quizzes[0])
+            draft = draft_of_whole(drafts, asked, quizzes[0]) if drafts else None
             record = await self._answer_whole(asked, quizzes[0], examine=settings.examine, draft=draft)
             story.quizzes = [record]
             summarized = settings.decompose and settings.summarize_single and story.answered
@@ -342,7 +342,8 @@ class KEQA(Program):
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
             part = AskedQuiz(quiz, (text, "short", []), whole=text == asked.question, draft=drafts.get(quiz.index))
-            part.outdated = outdated_by(earlier, drafts)
+            if drafts:
+                part.outdated = outdated_by(earlier, drafts)
             return await self._answer_quiz(part, examine=self.settings.examine)
 
         tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)

@@ -18,8 +18,7 @@ from keqa.programs.calls.session import context, note, report
 from keqa.programs.declared import Settle, Way
 from keqa.programs.earlier import key_of, knowing
 from keqa.programs.gate import Draw
-from keqa.programs.prediction import QuizAnswered, QuizExamined
-from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.prediction import QuizAnswered, QuizExamined, RecordBuilder, UnansweredError
 from keqa.programs.records import ClusterRecord, QuizRecord, SampleRecord
 
 

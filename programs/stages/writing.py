@@ -16,8 +16,8 @@ from keqa.programs.calls.session import Session, context, gather, note, run_bloc
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
 from keqa.programs.declared import Style, WantedStyle
+from keqa.programs.prediction import RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
-from keqa.programs.program import RecordBuilder
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading

@@ -14,7 +14,7 @@ from keqa.programs.boundary.chooser import read_chooser
 from keqa.programs.fingerprint import program_fingerprint, program_spec
 from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
-from keqa.programs.program import UnansweredError
+from keqa.programs.prediction import UnansweredError
 from keqa.programs.records import QuestionRecord
 
 QUESTION = "Where was the author of The Grey Harbour born?"
