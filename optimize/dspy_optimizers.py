@@ -1,14 +1,5 @@
 """DSPy's optimizers over a program: those that go by a name, and any that the user made.
 
-=========  ==============================  =====================================================================
-name       what it changes                 what it needs
-=========  ==============================  =====================================================================
-``gepa``   instructions of all predictors  a language model that is able to reflect
-``mipro``  instructions and                the package optuna; a language model that is able to write prompts
-           demonstrations, not of judges
-``simba``  the same                        the same language model as for ``mipro``
-=========  ==============================  =====================================================================
-
 A name stands for a teleprompter made ready; from there all take one path, over a journaled program that never shows a
 question what was learned from it (`Student`). MIPROv2 and SIMBA take demonstrations from whatever run ended well, which
 says nothing about a judge; the judges stay as they are.

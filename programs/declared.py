@@ -123,6 +123,7 @@ class DeclaredKeqa(CommonSettings):
             "Answer from memory alone (draft), by one search and one reading, or by quizzes; cascade goes from one to "
             "the next where --chooser finds it worth the cost.",
             "quizzes",
+            tried=("draft", "reading", "quizzes", "cascade"),
         ),
     ] = "quizzes"
     """Where guesses are not wanted, ``draft`` reads as well, and a cascade begins with reading: a memory is no answer

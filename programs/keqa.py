@@ -227,7 +227,10 @@ class KEQA(Program):
         writes = style not in ("short", "list")
         # What else is written is the answer; until then, the short one is a draft of it.
         with within(drafts=writes):
-            await self._settle(asked, story)
+            if self.settings.settle == "quizzes":
+                await self._take_apart(asked, story)
+            else:
+                await self._settle(asked, story)
         if writing is not None and writes:
             await writing.writes(asked, story, style, self._reading)
 
@@ -237,7 +240,7 @@ class KEQA(Program):
         return PassageReading(self.settings, self._retriever.value, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        """The short answer, in the way that is set."""
+        """The short answer, in another way than by quizzes."""
 
         def draft(asked: Question) -> Awaitable[Draw]:
             return self.examination.draft(asked.question, asked.answer_type, asked.choices)
@@ -250,6 +253,7 @@ class KEQA(Program):
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer by quizzes."""
+        story.settled_by = "quizzes"
         settings, quizzes, drafts = self.settings, [Quiz(1, asked.question)], dict[int, Draw]()
         if settings.decompose:
             own = {} if self.documents is None else {"own": True}

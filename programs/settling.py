@@ -25,7 +25,7 @@ from keqa.programs.records import ClusterRecord, QuizRecord, SampleRecord
 
 @dataclass(frozen=True)
 class Settling:
-    """Settles questions in the way that is set, by what a program has for each.
+    """Settles questions otherwise than by their quizzes alone, by what a program has for each way.
 
     Attributes:
         how: The way.
@@ -47,9 +47,6 @@ class Settling:
         """Settle a question, and write that into its record."""
         if self.how == "cascade" and self.chooser is not None:
             await _Cascade(self, self.chooser, asked, story).run()
-        elif self.how == "quizzes":
-            await self.apart(asked, story)
-            story.settled_by = "quizzes"
         elif self.how == "draft" and not self.declines:
             try:
                 draft = await self.draft(asked)
@@ -118,7 +115,6 @@ class _Cascade:
             known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
         with knowing(known):
             await self.by.apart(asked, story)
-        story.settled_by = "quizzes"
         if whole.source == "failed":
             return
         if story.fallback is not None or [quiz.resolved for quiz in story.quizzes] == [asked.question]:

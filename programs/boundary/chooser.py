@@ -24,7 +24,7 @@ from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import is_abstention, overlap, tokens
 from keqa.programs.boundary.light import Regression, Root, Strict, digest
 from keqa.programs.declared import Way
-from keqa.storage.untrusted import open_regular, parse_json, reasons
+from keqa.storage.untrusted import parse_json, read_path, reasons
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -368,8 +368,5 @@ def chooser_from(value: Any, where: str | Path) -> Chooser:
 
 def read_chooser(path: str | Path) -> Chooser:
     """Read the file of a chooser, which may come from a stranger."""
-    with open_regular(path, links=True) as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    content = read_path(path, _LARGEST_FILE)
     return chooser_from(parse_json(content, path), path)

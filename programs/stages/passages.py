@@ -181,14 +181,31 @@ class PassageReading:
         return verdicts
 
     async def _cited(self, asked: AskedQuiz, hits: list[Hit], citing: Citing) -> str | None:
-        """Read the passages found in one call, and keep those that its answer cites; None where that is no answer."""
-        text, number, documents = asked.text, asked.quiz.index, self.documents
+        """Read the passages found in one call, and keep those that its answer cites; None where that is no answer.
+
+        Those of unreliable sources are read by themselves, and only where the others do not tell.
+        """
         verdicts = unjudged(hits, "not read: of too many, the first were")
-        if documents is not None:
-            verdicts = without_older(text, verdicts)
-        # Unreliable sources come last.
+        if self.documents is not None:
+            verdicts = without_older(asked.text, verdicts)
         doubted = self.picking.doubted(hits)
-        order = sorted((place for place, one in enumerate(verdicts) if one.kept), key=doubted.__getitem__)
+        places = [place for place, one in enumerate(verdicts) if one.kept]
+        asked.passages = with_cited(verdicts, places, 0, (), "")
+        for place in (place for place in places if doubted[place]):
+            why = "not read, since more reliable passages tell the answer"
+            asked.passages[place] = asked.passages[place].model_copy(update={"why": why})
+        for order in ([place for place in places if doubted[place] is doubt] for doubt in (False, True)):
+            answer = await self._cited_among(asked, hits, order, citing) if order else None
+            if answer is not None:
+                return answer
+        asked.passages = self._with_top(asked.passages)
+        return None
+
+    async def _cited_among(
+        self, asked: AskedQuiz, hits: Sequence[Hit], order: Sequence[int], citing: Citing
+    ) -> str | None:
+        """The answer that one call gives of the passages at some places; None where they do not tell."""
+        text, number, documents = asked.text, asked.quiz.index, self.documents
         passages = [hits[place].passage for place in order]
         shown = [one.rendered if documents is None else documents.shown(one) for one in passages]
         try:
@@ -196,7 +213,8 @@ class PassageReading:
             answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
         except CallError as error:
             why = "no reply to it could be used"
-            asked.passages = [verdict_on(hit, "failed", kept=False, why=why) for hit in hits]
+            for place in order:
+                asked.passages[place] = verdict_on(hits[place], "failed", kept=False, why=why)
             self._take_for_none(asked, error)
             return None
         why = "cited for an answer"
@@ -204,13 +222,13 @@ class PassageReading:
             found = carrying(answer, text, passages[:read], cited)
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
-        asked.passages = with_cited(verdicts, order, read, cited, why)
+        asked.passages = with_cited(asked.passages, order, read, cited, why)
         if cited and asked.told_by(answer):
             await self._check(asked, answer, [shown[position] for position in cited])
             return str(answer)
         if not cited and not is_abstention(answer, asked.what[2]):
             note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
-        asked.passages = self._with_top(with_cited(verdicts, order, read, (), why))
+        asked.passages = with_cited(asked.passages, order, read, (), why)
         return None
 
     async def _read(self, asked: AskedQuiz, picked: Sequence[Passage]) -> str | None:

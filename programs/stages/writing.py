@@ -16,7 +16,7 @@ from keqa.programs.calls.session import Session, context, gather, note, run_bloc
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
 from keqa.programs.declared import Style, WantedStyle
-from keqa.programs.predictor import trained_on_prompts
+from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
@@ -63,13 +63,13 @@ class Writing(Stage):
     }
 
     def style_of(self, asked: Question, style: WantedStyle) -> Style:
-        """How a question is answered; in short where the language model knows the papers' prompts alone."""
+        """How a question is answered; in short where a language model was fine-tuned: it knows no prompt of writing."""
         style = context().style or style
         if asked.answer_type != "short":
             return "short"
         if style != "auto":
             return style
-        return "short" if trained_on_prompts(self.write.lm or dspy.settings.lm) else told_style(asked.question)
+        return "short" if fine_tuned(self.write.lm or dspy.settings.lm) else told_style(asked.question)
 
     async def lists(self, asked: Question, story: RecordBuilder, reading: PassageReading) -> bool:
         """List what passages tell, and say whether that settles the question."""
