@@ -513,8 +513,11 @@ def _carrying_short(record: QuestionRecord) -> list[_Carrying]:
         if record.fallback is None or record.fallback.source != "passages":
             return []
         return [_Carrying.quiz_of(record.fallback)._replace(number=None)]
-    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
-    return [*map(_Carrying.quiz_of, quizzes), _Carrying.answer_of(record)]
+    quizzes = [_Carrying.quiz_of(quiz) for quiz in record.quizzes if quiz.source == "passages"]
+    if record.settled_by == "reading":
+        # Of the question itself, whose quiz is none that anybody reads of.
+        quizzes = [one._replace(number=None) for one in quizzes]
+    return [*quizzes, _Carrying.answer_of(record)]
 
 
 def _carries_a_part(quiz: QuizRecord, unanswered: Unanswered) -> bool:

@@ -14,7 +14,7 @@ from keqa.programs.boundary.chooser import read_chooser
 from keqa.programs.fingerprint import program_fingerprint, program_spec
 from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
-from keqa.programs.prediction import UnansweredError
+from keqa.programs.prediction import UnansweredError, sources_of
 from keqa.programs.records import QuestionRecord
 
 QUESTION = "Where was the author of The Grey Harbour born?"
@@ -154,13 +154,12 @@ ALL = READING | {"AnswerQuiz": 3, "DecomposeQuestion": 1, "Summarize": 1}
 )
 def test_a_cascade_takes_each_step_that_is_worth_it(made, chooses, calls, searches, answer, source, way, chances):
     program, engine, searched = made(settle="cascade", chooser=chooses, said=replies(summary="Molde"))
-    found = program(QUESTION)
-    record = found.record
+    record = program(QUESTION).record
     assert engine.count == calls
     assert len(searched.queries) == searches
     assert (record.answer, record.answer_source, record.settled_by) == (answer, source, way)
     assert record.chances == pytest.approx(chances)
-    assert [one["text"] for one in found.sources] == ([TEXTS[0]] if way == "reading" else [])
+    assert [(one.text, one.quizzes) for one in sources_of(record)] == ([(TEXTS[0], [])] if way == "reading" else [])
     assert QuestionRecord.model_validate_json(record.model_dump_json()) == record
 
 

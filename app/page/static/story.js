@@ -255,14 +255,14 @@ function draws(quiz) {
 
 function gate(quiz) {
   const told = (quiz.drafted || quiz.gate === "chooser") && quiz.stopped, parts = told ? [quiz.stopped] : [];
-  if (!quiz.drafted && quiz.consistency_exact) {
+  if (!told && quiz.consistency_exact) {
     if (!quiz.threshold_exact) parts.push(`consistency ${quiz.consistency_exact}`);
     else if (quiz.complete !== false) {
       parts.push(`consistency ${quiz.consistency_exact} ${quiz.known ? "≥" : "<"} ${quiz.threshold_exact}`);
     } else if (quiz.known) parts.push(`consistency already ${quiz.consistency_exact} ≥ ${quiz.threshold_exact}`);
     else parts.push(`consistency ${quiz.consistency_exact} so far, ${quiz.threshold_exact} out of reach`);
   }
-  if (!told && !quiz.drafted && quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
+  if (!told && quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
   const verdict = quiz.known ? el("strong", { class: "good" }, "known") : el("strong", { class: "warn" }, "unknown, so search");
   const name = quiz.gate ? el("span", { class: "soft" }, ` (gate: ${quiz.gate})`) : "";
   return el("p", {}, parts.join(", ") + (parts.length ? ": " : ""), verdict, name);
