@@ -27,7 +27,7 @@ from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
-from keqa.data.example import Answered, Example
+from keqa.data.example import Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
@@ -92,7 +92,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
 
 
 def optimize(
-    program: Program, trainset: Sequence[Answered], valset: Sequence[Answered], asking: Asking, options: Options
+    program: Program, trainset: Sequence[Example], valset: Sequence[Example], asking: Asking, options: Options
 ) -> Program:
     """What an optimizer makes of a copy of a program, on the same language models by role.
 

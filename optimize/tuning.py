@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import dspy
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, Calls, state_of
 from keqa.programs.arguments import Share
@@ -153,7 +153,7 @@ class Tuning:
     """The settings that were tried, each a point of the curve, and what is best of them."""
 
     start: KEQA
-    valset: Sequence[Answered]
+    valset: Sequence[Example]
     asking: Asking
     cost_per_retrieval: float = 0.0
     cost_per_call: float = 0.0
@@ -275,7 +275,7 @@ class Tuning:
         objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
         return Point(choice, score, searches, objective, tuple(scores), replies, tokens)
 
-    def _ask(self, example: Answered) -> Outcome:
+    def _ask(self, example: Example) -> Outcome:
         call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
         with within(caller=call), dspy.context(trace=None):
             return ask(self.twin, 0, example)
