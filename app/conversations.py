@@ -26,7 +26,7 @@ from keqa.programs.records import QuestionRecord
 from keqa.programs.unanswered import said
 from keqa.retrievers import Retriever
 from keqa.storage.files import atomic_write, private_folder
-from keqa.storage.untrusted import open_regular
+from keqa.storage.untrusted import open_regular, read_path
 
 MOST, MOST_TURNS, MOST_BYTES = 1000, 200, 32 * 2**20
 """So many conversations are kept, of so many questions and bytes each."""
@@ -132,11 +132,7 @@ class Conversations:
         if not path.exists():
             raise InputError(f"there is no conversation {name}")
         try:
-            with open_regular(path, error=InputError) as stream:
-                content = stream.read(MOST_BYTES + 1)
-            if len(content) > MOST_BYTES:
-                raise InputError(f"{path} is larger than a conversation may be")
-            first, *lines = content.splitlines()
+            first, *lines = read_path(path, MOST_BYTES, links=False, error=InputError).splitlines()
             return Conversation(
                 about=ConversationHead.model_validate_json(first),
                 turns=[Turn.model_validate_json(line) for line in lines],

@@ -109,6 +109,10 @@ _TEXT: dict[str, Make] = {
 _MARKDOWN: dict[str, Make] = {
     **{f"{unit!r} repeated": _repeated(unit) for unit in ("# x\n", "# " + "#" * 50, "```\n", "| a ", "[a](b) ", "> ")},
     "front matter never closed": _repeated("a: b\n", "---\n"),
+    "front matter of spaces": _repeated(" ", "---\n\n---", "x"),
+    "a title of spaces": _repeated(" ", "---\ntitle: x", "y\n---\n"),
+    "a title of quotes": _repeated('"', "---\ntitle: ", "\n---\n"),
+    "a heading of spaces": _repeated(" ", "# x", "y"),
     "front matter of lists": _nested("[", "]", "---\na: ", "\n---\nText."),
     "front matter of aliases": _repeated("*a, ", "---\na: &a x\nb: [", "]\n---\nText."),
     "front matter of dotted keys": _repeated("a.", "+++\n", "a = 1\n+++\nText."),

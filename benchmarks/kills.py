@@ -11,9 +11,8 @@ It is checked that every final file is the same but for times (and for which of 
 else lies about, and that no more requests are repeated than were in flight at the kills: those that the server had in
 work, and those whose answers were on their way to the disk. The last line is JSON. Exit code: 0 where both hold.
 
-`keqa index add`, `remove` and `sync` are killed at each of their writes in turn, and as often at any other time. After
-each kill the index is as it was or as it should be, and the same command ends with exit code 0 and an index that
-answers, to the last digit of a score, as one that was built anew, with files that have their checksums.
+Changes of an index are killed at each of their writes by ``tests/retrievers/test_contract.py``, and at any time by
+``living.py``.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ import os
 import random
 import re
 import shutil
-import signal
 import sqlite3
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -39,10 +36,9 @@ import common
 from common import read_lines, write_lines
 from faulty.server import MODEL, Server
 from faulty.world import passages, questions
-from servers.process import context, run, start
+from servers.process import start
 
-CHANGES = ("add", "remove", "sync")
-COMMANDS = ("index", "compile", "evaluate", "compare", *CHANGES)
+COMMANDS = ("index", "compile", "evaluate", "compare")
 TRAIN, CORPUS = 8, 6000
 IN_FLIGHT = 4
 LATENCY = 0.02
@@ -51,10 +47,6 @@ WORKERS = 16
 SETTLED = 0.25
 """Seconds after which an answer must have reached the disk."""
 POLL = 0.002
-TOWNS = 30
-"""Documents of an index that is changed."""
-WRITES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "sqlite3.connect")
-"""What a process tells an audit hook before it does it, besides opening a file to write to it."""
 DRAWN = (".png", ".pdf", ".md", ".tex")
 """Drawn from the .csv beside them; that they are there is what is compared."""
 # Names of what is a time, or depends on what the last process has paid for itself.
@@ -65,21 +57,16 @@ _PAID = ("calls", "cached")
 
 
 class Killed:
-    """A command that is killed, and what became of it; a kind of it says how to `measure` it, and what a `round` is."""
+    """A command that is killed at random points, and what became of it."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, folder: Path, server: Server, arguments: list[Any]) -> None:
         self.name, self.rng = name, random.Random(f"{seed} {name}")
         self.kills = self.rounds = self.repeated = self.in_flight = self.requests = 0
         self.seconds = 0.0
         self.broken: list[str] = []
-
-    def ended(self, process: Any) -> float:
-        """Wait for a process that nobody kills, and give the seconds that this took."""
-        started = time.monotonic()
-        process.join()
-        if process.exitcode:
-            raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
-        return time.monotonic() - started
+        self.server, self.arguments = server, arguments
+        # Of the same name, for a run's header says how to run it again.
+        self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
 
     def spend(self, count: int) -> None:
         """Measure and kill it so many times, and print what became of it."""
@@ -95,21 +82,19 @@ class Killed:
             flush=True,
         )
 
-
-class Asking(Killed):
-    """A command that asks a server or writes from nothing, killed at random points."""
-
-    def __init__(self, name: str, seed: int, folder: Path, server: Server, arguments: list[Any]) -> None:
-        super().__init__(name, seed)
-        self.server, self.arguments = server, arguments
-        # Of the same name, for a run's header says how to run it again.
-        self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
+    def _ended(self, process: Any) -> float:
+        """Wait for a process that nobody kills, and give the seconds that this took."""
+        started = time.monotonic()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
+        return time.monotonic() - started
 
     def measure(self) -> None:
         # The first process takes longer than all others, which find everything imported.
-        self.ended(self._begun(self.killed))
+        self._ended(self._begun(self.killed))
         self.server.plan()
-        self.seconds = self.ended(self._begun(self.whole))
+        self.seconds = self._ended(self._begun(self.whole))
         self.bodies = self.server.bodies()
         self.requests = self.bodies.total()
         self.tail = min(self.seconds, time.monotonic() - max(self.server.finished, default=0.0))
@@ -170,114 +155,6 @@ class Asking(Killed):
             return bool(ready[0]) and time.monotonic() - ready[0] >= pause
 
         return at_the_end
-
-
-class Changing(Killed):
-    """A command that changes an index, killed at its writes and at random times."""
-
-    def __init__(self, name: str, seed: int, folder: Path) -> None:
-        super().__init__(name, seed)
-        self.folder = folder / name
-        self.before, self.index, self.counted = (self.folder / name for name in ("before", "index", "writes"))
-        self.docs, other = self.folder / "docs", self.folder / "other.md"
-        self.arguments: list[Any] = {
-            "add": ["index", "add", self.index, other],
-            "remove": ["index", "remove", self.index, self.docs / "town3.txt", "town5.txt#1"],
-            "sync": ["index", "sync", self.index, self.docs],
-        }[name]
-        self.sources: list[Path] = [self.docs, *([other] if name == "add" else [])]
-
-    def measure(self) -> None:
-        """Build what it changes, run it, and build anew what it should leave."""
-        self.docs.mkdir(parents=True)
-        for number, passage in enumerate(passages(TOWNS)):
-            (self.docs / f"town{number}.txt").write_text(f"{passage['title']}. {passage['text']}")
-        (self.folder / "other.md").write_text("# Okapi\nThe okapi lives in the forest. " * 40)
-        self.ended(start(["index", self.docs, "--out", self.before]))
-        self.states = [self._answers(self.before, scores=False)]
-        if self.name != "add":
-            (self.docs / "town3.txt").unlink()
-        if self.name == "remove":
-            (self.docs / "town5.txt").unlink()
-        if self.name == "sync":
-            (self.docs / "town5.txt").write_text("The okapi has moved.")
-        self.ended(start(["index", *self.sources, "--out", self.folder / "whole"]))
-        self.states.append(self._answers(self.folder / "whole", scores=False))
-        self.whole = self._answers(self.folder / "whole")
-        shutil.copytree(self.before, self.index)
-        self.seconds = self.ended(self._started())
-        self.requests = int(self.counted.read_text())
-
-    def round(self, count: int) -> None:
-        # Where this process has opened it, the engine may still watch it.
-        shutil.rmtree(self.index.rename(self.folder / f"after{self.kills}"), ignore_errors=True)
-        shutil.copytree(self.before, self.index)
-        half, odd = divmod(self.kills, 2)
-        process = self._started(0 if odd else half % self.requests + 1)
-        if odd:
-            time.sleep(self.rng.uniform(0, self.seconds))
-            process.kill()
-        process.join()
-        self.kills += 1
-        self.rounds += 1
-        if self._answers(self.index, scores=False) not in self.states:
-            self.broken.append(f"kill {self.kills}: a state that is neither that before nor that after")
-        process = self._started()
-        process.join()
-        if process.exitcode:
-            self.broken.append(f"kill {self.kills}: the same command ends with exit code {process.exitcode}")
-        elif self._answers(self.index) != self.whole:
-            self.broken.append(f"kill {self.kills}: the same command leaves another index than a build")
-
-    def _started(self, write: int = 0) -> Any:
-        process = context().Process(target=_dying, args=(list(map(str, self.arguments)), write, str(self.counted)))
-        process.start()
-        return process
-
-    def _answers(self, index: Path, *, scores: bool = True) -> list[Any]:
-        from keqa.retrievers import open_index
-        from keqa.retrievers.local.build import verify
-
-        found = open_index(index).search_many(["okapi forest", "mayor", "which town lies at the sea"], 50)
-        wrong = verify(index)
-        # Before the same command has rewritten it, deleted passages count in an index.
-        rows = [
-            sorted((hit.passage.id, hit.passage.text, scores and round(hit.score, 5)) for hit in of) for of in found
-        ]
-        return [*rows, [*wrong["damaged"], *(wrong["unknown"] if scores else ())]]
-
-
-def _dying(arguments: list[str], write: int, counted: str) -> None:
-    """Run a command that kills itself right before one of its writes, or at none and counts them."""
-    from keqa.retrievers import readers
-    from keqa.retrievers.readers.formats import passages_of
-
-    def here(*given: Any) -> Any:
-        found, lost = passages_of(*given)
-        return list(found), lost
-
-    # Nobody reads its progress.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    # A process beside this one for each of hundreds would take most of the time.
-    readers.read_beside = here
-    count = 0
-
-    def written(event: str, given: tuple[Any, ...]) -> None:
-        nonlocal count
-        changes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-        if event in WRITES or (event == "open" and isinstance(given[2], int) and given[2] & changes):
-            count += 1
-            if count == write:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sync = os.fsync
-    os.fsync = lambda descriptor: (written("os.rename", ()), sync(descriptor))[1]
-    sys.addaudithook(written)
-    try:
-        run(arguments)
-    finally:
-        if not write:
-            Path(counted).write_text(str(count))
 
 
 def differences(ours: Path, theirs: Path) -> list[str]:
@@ -356,7 +233,7 @@ def _place(ours: Any, theirs: Any, where: str = "") -> str | None:
 
 
 def commands(folder: Path, server: Server, count: int) -> dict[str, list[Any]]:
-    """The commands that ask a server or write from nothing, and what they read."""
+    """The arguments of each command, whose files are written here."""
     corpus = write_lines(folder / "corpus.jsonl", passages(CORPUS))
     rows = write_lines(folder / "questions.jsonl", questions(count))
     pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]
@@ -385,16 +262,11 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     started, broken, total = time.monotonic(), {}, Counter[str]()
     with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
-        folder, asking = Path(temporary), {}
-        if set(options.commands) - set(CHANGES):
-            asking = commands(folder, server, options.questions)
+        folder = Path(temporary)
+        asking = commands(folder, server, options.questions)
         for place, name in enumerate(options.commands):
             share = options.kills // len(options.commands) + (place < options.kills % len(options.commands))
-            killed: Killed
-            if name in CHANGES:
-                killed = Changing(name, options.seed, folder)
-            else:
-                killed = Asking(name, options.seed, folder, server, asking[name])
+            killed = Killed(name, options.seed, folder, server, asking[name])
             killed.spend(share)
             broken |= {name: len(killed.broken)} if killed.broken else {}
             for figure in ("kills", "rounds", "repeated", "in_flight"):

@@ -37,12 +37,12 @@ import common
 import numpy as np
 import yaml
 from common import DATA, ROOT, read_lines, show, timed
-from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from keqa.data import load
 from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
+from keqa.optimize.logistic import logistic
 
 DECAY, SHARPNESS = 4e-7, 10
 THRESHOLDS = {"threshold": -0.75, "short_threshold": -0.25, "later_threshold": -2.0}
@@ -206,15 +206,8 @@ def matrix(found: list[set[int]]) -> csr_matrix:
 
 
 def fit(found: list[set[int]], refuses: list[bool], decay: float) -> np.ndarray:
-    features, signs = matrix(found), np.where(refuses, 1.0, -1.0)
-
-    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        margins = signs * (features @ weights)
-        slope = -signs / (1 + np.exp(margins))
-        value = np.logaddexp(0, -margins).mean() + decay * weights @ weights / 2
-        return value, features.T @ slope / len(signs) + decay * weights
-
-    return minimize(loss, np.zeros(refusals.PLACES), jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
+    each = np.full(len(found), 1 / len(found))
+    return logistic(matrix(found), np.array(refuses, float), each, np.full(refusals.PLACES, decay))
 
 
 def train(data: Path, folder: Path) -> None:

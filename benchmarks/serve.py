@@ -2,17 +2,13 @@
 
     python benchmarks/serve.py [--questions 100] [--repeat 5] [--users 50] [--seconds 120]
 
-A scripted language model in a process of its own answers at once. First the same questions are asked in Python and
-through a server, which has a process of its own, by turns, by one user and then by four at once; what a question takes
-longer through the server, client and network included, is what that adds (target for one user: 5 ms at the 95th
-percentile). A second call in Python shows how far two calls are apart where nothing is added: the noise of the machine,
-of which the difference has as much. So a second server is asked whose program gives its answer without asking anybody;
-all of that time is the server's and the client's. The last column is processor time of client and server together,
-which no other work lengthens by waiting.
+A server in a process of its own is asked the same question again and again, by one user and then by four at once; its
+program gives its answer without asking anybody, so that all of that time is the server's and the client's (target for
+one user: 5 ms at the 95th percentile). The last column is processor time of both together.
 
-Then so many users ask without a pause for so many seconds (with 0 users nobody does); every answer must be right, and
-the memory of the server's process, which runs as the command does, is read before and after. Exit code 1: an answer was
-wrong or an error.
+Then so many users ask a server as the command starts it, over a scripted language model, without a pause for so many
+seconds (with 0 users nobody does); every answer must be right, and the memory of its process is read before and after.
+Exit code 1: an answer was wrong or an error.
 
     python benchmarks/serve.py --crowd 60
 
@@ -31,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -74,55 +70,27 @@ def main() -> int:
 
 
 def _overhead(address: str, questions: int, repeat: int) -> None:
-    """Milliseconds of the same questions directly and through the server, and of their differences, pair by pair."""
-    program, rows = keqa.KEQA(lakes(PASSAGES), lms=_roles(address)), []
-    whole, bare = (_Served(_serving, address, answers_at_once=one) for one in (False, True))
-    with whole, bare:
+    """Milliseconds of a question, and those of a processor in client and server together."""
+    rows = []
+    with _Served(_serving, address) as served:
         for users in (1, AT_ONCE):
             with ThreadPoolExecutor(users) as pool:
-                runs = [_interleaved(program, whole, bare, users, questions, pool) for _ in range(repeat)]
-            for name in runs[0]:
-                found = [(*np.percentile(run[name][:, 0], (50, 95)), np.median(run[name][:, 1])) for run in runs]
-                p50, p95, cpu = np.median(found, axis=0)
-                rows.append({"users": users, "way": name, "p50": p50, "p95": p95, "CPU": cpu})
-    show(rows, f"{repeat} times {questions} questions of {QUIZZES} quizzes; medians of the {repeat}, in ms", digits=2)
+                runs = [_asked(served, users, questions, pool) for _ in range(repeat)]
+            found = [(*np.percentile(run[:, 0], (50, 95)), np.median(run[:, 1])) for run in runs]
+            p50, p95, cpu = np.median(found, axis=0)
+            rows.append({"users": users, "p50": p50, "p95": p95, "CPU": cpu})
+    show(rows, f"{repeat} times {questions} questions; medians of the {repeat}, in ms", digits=2)
 
 
-def _interleaved(
-    program: keqa.KEQA, whole: _Served, bare: _Served, users: int, questions: int, pool: ThreadPoolExecutor
-) -> dict[str, np.ndarray]:
-    """The milliseconds of each question, and those of a processor in the client and the servers.
-
-    It is asked in all ways one after the other, so that noise hits all of them.
-    """
-    ways: dict[str, Callable[[int], float]] = {
-        **dict.fromkeys(("in Python", "in Python again"), lambda _: timed(lambda: program(question=QUESTION))[0]),
-        "through the server": whole.ask_as,
-        "through the server, at once": bare.ask_as,
-    }
-
-    def worked() -> float:
-        return 1000 * time.process_time() + whole.cpu() + bare.cpu()
-
-    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+def _asked(served: _Served, users: int, questions: int, pool: ThreadPoolExecutor) -> np.ndarray:
+    rows: list[tuple[float, float]] = []
     for number in range(-WARM_UP, questions // users):
-        names = list(ways)
-        # None is always the one that comes after another.
-        for name in names[number % 4 :] + names[: number % 4]:
-            before = worked()
-            times = list(pool.map(ways[name], range(users)))
-            if number >= 0:
-                each = (worked() - before) / users
-                rows[name] += [(1000 * passed, each) for passed in times]
-    found = {name: np.array(some) for name, some in rows.items()}
-    plain = found["in Python"]
-    return {
-        "in Python": plain,
-        "through the server": found["through the server"],
-        "added by the server": found["through the server"] - plain,
-        "added by nothing": found["in Python again"] - plain,
-        "through the server, at once": found["through the server, at once"],
-    }
+        before = 1000 * time.process_time() + served.cpu()
+        times = list(pool.map(served.ask_as, range(users)))
+        if number >= 0:
+            each = (1000 * time.process_time() + served.cpu() - before) / users
+            rows += [(1000 * passed, each) for passed in times]
+    return np.array(rows)
 
 
 class _Served(Beside):
@@ -148,11 +116,10 @@ class _Served(Beside):
 
 
 @contextmanager
-def _serving(address: str, *, answers_at_once: bool) -> Iterator[SimpleNamespace]:
-    retriever, roles = lakes(PASSAGES), _roles(address)
-    program: Any = keqa.KEQA(retriever, lms=roles)
-    if answers_at_once:
-        program = _AtOnce(program)
+def _serving(address: str) -> Iterator[SimpleNamespace]:
+    retriever = lakes(PASSAGES)
+    roles = keqa.build_roles("openai/scripted", api_base=address, cache=False)
+    program: Any = _AtOnce(keqa.KEQA(retriever, lms=roles))
     web = server(application(Answers(program, retriever, [roles.task], UNBOUNDED)), UNBOUNDED, 5)
     with listen("127.0.0.1", 0) as port:
         thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
@@ -160,10 +127,6 @@ def _serving(address: str, *, answers_at_once: bool) -> Iterator[SimpleNamespace
         yield SimpleNamespace(api_base=f"http://127.0.0.1:{port.getsockname()[1]}")
         web.should_exit = True
         thread.join(20)
-
-
-def _roles(address: str) -> Any:
-    return keqa.build_roles("openai/scripted", api_base=address, cache=False)
 
 
 class _AtOnce:

@@ -2,13 +2,12 @@
 
 from keqa.data.benchmark import Benchmark
 from keqa.data.benchmarks import BENCHMARKS, load
-from keqa.data.example import Answered, ContextPassage, Example, SupportingFact, Triple, as_examples
+from keqa.data.example import ContextPassage, Example, SupportingFact, Triple, as_examples
 from keqa.data.loading import Loaded, Problem
 from keqa.data.own import read_examples, sort_examples
 
 __all__ = [
     "BENCHMARKS",
-    "Answered",
     "Benchmark",
     "ContextPassage",
     "Example",

@@ -92,9 +92,6 @@ class Example:
         return not self.answers
 
 
-Answered = Example
-"""A question with its gold answers, as compiling takes it."""
-
 _FIELDS: Final = "id question answer answers answer_type choices quizzes quiz_answers unanswerable".split()
 _KEPT: Final = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
 _MOST_FOUND: Final = 10

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.data.question import AnswerType, Quiz, references, resolved_text
 from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
@@ -30,12 +30,12 @@ class Settled:
     root: str = ""
 
     @classmethod
-    def whole(cls, example: Answered) -> Settled:
+    def whole(cls, example: Example) -> Settled:
         """A question as its own quiz."""
         return cls(_quiz(example.question), example.answers, example.answer_type, example.choices, example.id)
 
     @classmethod
-    def parts(cls, example: Answered) -> list[Settled]:
+    def parts(cls, example: Example) -> list[Settled]:
         """The gold quizzes of a question, resolved by gold answers."""
         return [cls(_quiz(quiz), (gold,), root=example.id) for quiz, gold in gold_quizzes(example)]
 
@@ -68,7 +68,7 @@ def _quiz(text: str) -> QuizRecord:
     return QuizRecord(index=1, text=text, resolved=text)
 
 
-def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
+def gold_quizzes(example: Example, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
     """The gold decomposition with answers in the places of references, and the gold answers."""
     if len(example.quizzes) != len(example.quiz_answers):
         return []
@@ -81,7 +81,7 @@ def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> lis
     return found
 
 
-def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
+def gold_answers(quiz: str, example: Example) -> tuple[str, ...] | None:
     """The gold answers of one quiz of a question, whatever was asked before it; None where none is known.
 
     A quiz that is the question has the question's, another that of the gold quiz that asks the same.
@@ -92,12 +92,12 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
     return None if number is None else (example.quiz_answers[number - 1],)
 
 
-def gold_number(quiz: str, example: Answered, own: Mapping[int, str] | None = None) -> int | None:
+def gold_number(quiz: str, example: Example, own: Mapping[int, str] | None = None) -> int | None:
     """The number of the gold quiz that asks the same as a quiz; None where none does."""
     return _like(quiz, gold_quizzes(example, own), {})
 
 
-def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
+def settled_quizzes(example: Example, record: QuestionRecord) -> list[Settled]:
     """The quizzes of a record whose gold answers are known.
 
     A quiz that is the question has the question's. Another has one where a gold quiz asks the same, and every

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
@@ -53,7 +53,7 @@ def silent(step: str, done: int, total: int) -> None:
 class Trace(NamedTuple):
     """One question and what a program made of it."""
 
-    example: Answered
+    example: Example
     record: QuestionRecord | None
     score: float
     steps: tuple[Step, ...] = ()
@@ -77,7 +77,7 @@ class Origins:
     def __init__(self) -> None:
         self._roots: dict[str, dict[str, None]] = {}
 
-    def add(self, signature: Any, demo: Mapping[str, Any], example: Answered) -> None:
+    def add(self, signature: Any, demo: Mapping[str, Any], example: Example) -> None:
         """Note where a demonstration comes from."""
         roots = self._roots.setdefault(demonstration_digest(demo, signature), {})
         roots[question_digest(example.question, example.choices)] = None
@@ -140,11 +140,11 @@ class Asking:
     def __post_init__(self) -> None:
         self.calls = Calls(store=self.journal)
 
-    def score(self, example: Answered, record: QuestionRecord | None) -> float:
+    def score(self, example: Example, record: QuestionRecord | None) -> float:
         """How correct an answer is; 0 where there is none, and where nobody said what is right."""
         return 0.0 if record is None or not example.answers else score_of(self.metric, example, prediction_of(record))
 
-    def ask(self, program: Program, example: Answered, state: str | None = None) -> Trace:
+    def ask(self, program: Program, example: Example, state: str | None = None) -> Trace:
         """Ask a question of a program, whose state may be known; what is told of a failure names no key."""
         made: list[Call] = []
         shown = f"{state or state_of(program)} {example.id}"
@@ -172,7 +172,7 @@ class Asking:
         with within(caller=self.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
             yield
 
-    def traces(self, program: Program, examples: Sequence[Answered], step: str = "asking") -> list[Trace]:
+    def traces(self, program: Program, examples: Sequence[Example], step: str = "asking") -> list[Trace]:
         """Ask questions side by side."""
         watch, state = self.failures.watch(step, len(examples)), state_of(program)
         return watch.each(
@@ -183,7 +183,7 @@ class Asking:
             self.progress,
         )
 
-    def trial(self, program: Program, name: str, examples: Sequence[Answered]) -> Trial:
+    def trial(self, program: Program, name: str, examples: Sequence[Example]) -> Trial:
         """Score a candidate."""
         scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}"))
         return Trial(name, sum(scores) / len(scores), scores)

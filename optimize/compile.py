@@ -3,7 +3,8 @@
 1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_optimizers`);
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
 3. α, N_c, top-k, how tries are drawn and what is summarized, for F1 - λ · retrievals - μ · calls; and a boundary
-   model, trained on answers from memory to the training questions, which decides instead of α where that is better.
+   model, trained on answers from memory to the training questions, which decides instead of α where that is better;
+4. by what questions are settled (`keqa.optimize.settling`), so that the whole is not worse than its parts.
 
 The methods that KEQA is compared with take the first step alone.
 """
@@ -36,7 +37,8 @@ from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.tuning import Tuning, has_tunable_threshold, values_to_try
+from keqa.optimize.settling import Ways
+from keqa.optimize.tuning import SETTLE, Tuning, has_tunable_threshold, values_to_try
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -431,4 +433,16 @@ class Steps:
                 "held_out": boundary.held_out.as_json(),
                 "kept": found.best.settings["boundary"],
             }
+        return self._settled(found) if len(found.values[SETTLE]) > 1 else found.program
+
+    def _settled(self, tuning: Tuning) -> KEQA:
+        """The tuned program, which settles questions in the way that is kept."""
+        found = Ways(tuning, self.train, self.options.threshold).run()
+        self.report.settling = found.about()
+        self.report.problems += found.problems
+        kept = found.kept.point
+        if kept is not tuning.best:
+            name = f"settled by {found.kept.way}"
+            self.report.trials.append(Trial(name, kept.score, kept.scores))
+            self.report.chosen.append(name)
         return found.program

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import dspy
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.data.question import broken_references, numbered_quizzes, quiz_key
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
@@ -80,7 +80,7 @@ class Candidate(NamedTuple):
 
 
 def bootstrap(
-    program: Program, trainset: Sequence[Answered], valset: Sequence[Answered], asking: Asking, options: Options
+    program: Program, trainset: Sequence[Example], valset: Sequence[Example], asking: Asking, options: Options
 ) -> tuple[Program, list[Trial], bool]:
     """Find demonstrations in what the program gets right on training questions, and whether there are any.
 
@@ -273,7 +273,7 @@ def of_forms(program: KEQA, traces: Sequence[Trace], threshold: float) -> dict[s
 
 
 def learned_forms(
-    program: KEQA, before: KEQA, trainset: Sequence[Answered], asking: Asking, options: Options
+    program: KEQA, before: KEQA, trainset: Sequence[Example], asking: Asking, options: Options
 ) -> dict[str, Stage]:
     """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions."""
     twin: KEQA = program.deepcopy()
@@ -302,7 +302,7 @@ def is_right(trace: Trace, threshold: float) -> bool:
     return agrees(record.answer, trace.example.answers, record.answer_type, record.choices)
 
 
-def _well_decomposed(right: Sequence[Trace]) -> Iterator[tuple[Answered, QuestionRecord]]:
+def _well_decomposed(right: Sequence[Trace]) -> Iterator[tuple[Example, QuestionRecord]]:
     """The questions that came out right, and not by luck or in spite of their quizzes."""
     for example, record in ((trace.example, trace.record) for trace in right if trace.record is not None):
         harmed = any(one.stage in ("decompose", "references") and not one.harmless for one in record.degradations)
@@ -313,7 +313,7 @@ def _well_decomposed(right: Sequence[Trace]) -> Iterator[tuple[Answered, Questio
             yield example, record
 
 
-def _kind_of_quizzes(example: Answered, texts: Sequence[str]) -> str:
+def _kind_of_quizzes(example: Example, texts: Sequence[str]) -> str:
     return f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
 
 
@@ -368,7 +368,7 @@ def _rendered(passage: PassageVerdict) -> str:
 
 
 def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
-    def candidate(example: Answered, texts: list[str]) -> Candidate:
+    def candidate(example: Example, texts: list[str]) -> Candidate:
         return Candidate({"question": example.question, "quizzes": texts}, _kind_of_quizzes(example, texts), example.id)
 
     own = [candidate(example, [quiz.text for quiz in record.quizzes]) for example, record in _well_decomposed(right)]
@@ -482,7 +482,7 @@ def _triples(settled: Sequence[Settled]) -> Iterator[Candidate]:
 
 
 def _from_gold_answers(
-    program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: FailureMonitor
+    program: KEQA, examples: Sequence[Example], wanting: Collection[str], watch: FailureMonitor
 ) -> dict[str, list[Candidate]]:
     """Demonstrations that gold answers alone make, for the predictors in want of any that these can serve."""
     parts = Settled.parts if program.decompose else lambda example: [Settled.whole(example)]

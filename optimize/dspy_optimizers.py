@@ -1,14 +1,5 @@
 """DSPy's optimizers over a program: those that go by a name, and any that the user made.
 
-=========  ==============================  =====================================================================
-name       what it changes                 what it needs
-=========  ==============================  =====================================================================
-``gepa``   instructions of all predictors  a language model that is able to reflect
-``mipro``  instructions and                the package optuna; a language model that is able to write prompts
-           demonstrations, not of judges
-``simba``  the same                        the same language model as for ``mipro``
-=========  ==============================  =====================================================================
-
 A name stands for a teleprompter made ready; from there all take one path, over a journaled program that never shows a
 question what was learned from it (`Student`). MIPROv2 and SIMBA take demonstrations from whatever run ended well, which
 says nothing about a judge; the judges stay as they are.
@@ -36,7 +27,7 @@ from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
-from keqa.data.example import Answered, Example
+from keqa.data.example import Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
@@ -101,7 +92,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
 
 
 def optimize(
-    program: Program, trainset: Sequence[Answered], valset: Sequence[Answered], asking: Asking, options: Options
+    program: Program, trainset: Sequence[Example], valset: Sequence[Example], asking: Asking, options: Options
 ) -> Program:
     """What an optimizer makes of a copy of a program, on the same language models by role.
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import ROLES, Asking, Trace, lms_of
@@ -57,7 +57,7 @@ def check_finetunable(program: Program) -> None:
 
 
 def finetune(
-    program: Program, trainset: Sequence[Answered], asking: Asking, options: Options, folder: Path | None
+    program: Program, trainset: Sequence[Example], asking: Asking, options: Options, folder: Path | None
 ) -> Finetuned:
     """Fine-tune the language models of a program on its own right calls.
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_origin
 
 import dspy
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.data.question import quiz_key
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
@@ -59,7 +59,7 @@ class Judged:
         return predictor, inputs, dspy.Prediction(**form)
 
 
-def judged(calls: Iterable[Call], example: Answered, record: QuestionRecord | None = None) -> list[Judged]:
+def judged(calls: Iterable[Call], example: Example, record: QuestionRecord | None = None) -> list[Judged]:
     """Judge calls that were made for a question; its record, where there is one, tells more than a few calls do."""
     calls = list(calls)
     known = _asked(calls, example) if record is None else _recorded(record, example)
@@ -73,7 +73,7 @@ def teaching(found: Sequence[Judged]) -> list[Judged]:
 
 
 def lessons(
-    program: Program, steps: Iterable[Step], example: Answered, record: QuestionRecord | None = None
+    program: Program, steps: Iterable[Step], example: Example, record: QuestionRecord | None = None
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """What calls of a program's own predictors teach: the name of the predictor, and the fields in gold form."""
     predictors = dict(program.named_predictors())
@@ -82,7 +82,7 @@ def lessons(
     return [(names[id(one.call[0])], one.fields) for one in teaching(judged(made, example, record))]
 
 
-def _judged(call: Call, known: Mapping[str, Settled], example: Answered, record: QuestionRecord | None) -> Judged:
+def _judged(call: Call, known: Mapping[str, Settled], example: Example, record: QuestionRecord | None) -> Judged:
     predictor, inputs, outputs = call
     said = {**dict(inputs), **dict(outputs)}
     if not isinstance(predictor, Predictor):
@@ -115,9 +115,7 @@ def _judged(call: Call, known: Mapping[str, Settled], example: Answered, record:
     return Judged(call, right, fields, sentence)
 
 
-def _decomposition(
-    said: Mapping[str, Any], example: Answered, record: QuestionRecord | None
-) -> tuple[bool | None, str]:
+def _decomposition(said: Mapping[str, Any], example: Example, record: QuestionRecord | None) -> tuple[bool | None, str]:
     parts: list[str] = []
     if record is not None:
         parts += [f"{d.message[0].upper()}{d.message[1:]}." for d in record.degradations if d.stage == "references"]
@@ -189,7 +187,7 @@ def _helpful(said: Mapping[str, Any], one: Settled) -> tuple[bool | None, str]:
     )
 
 
-def _summary(said: Mapping[str, Any], whole: Settled, example: Answered, record: QuestionRecord | None) -> str:
+def _summary(said: Mapping[str, Any], whole: Settled, example: Example, record: QuestionRecord | None) -> str:
     answer, gold = str(said.get("answer", "")), repr(example.answers[0])
     settled = [] if record is None else settled_quizzes(example, record)
     told = "; ".join(
@@ -220,13 +218,13 @@ def _refers_back(quiz: str) -> bool:
     return bool(words & {"he", "she", "it", "they", "his", "her", "its", "their", "that", "this"})
 
 
-def _recorded(record: QuestionRecord, example: Answered) -> dict[str, Settled]:
+def _recorded(record: QuestionRecord, example: Example) -> dict[str, Settled]:
     """The question and the quizzes of a record whose gold answers are known, by their text."""
     found = {quiz_key(str(one.quiz.resolved)): one for one in settled_quizzes(example, record)}
     return {**found, quiz_key(example.question): Settled.whole(example)}
 
 
-def _asked(calls: Sequence[Call], example: Answered) -> dict[str, Settled]:
+def _asked(calls: Sequence[Call], example: Example) -> dict[str, Settled]:
     """What calls asked, by its text, with the gold answers of what a gold quiz asks as well.
 
     A right answer may be in another form than the gold one, and a quiz that refers to it has that form.

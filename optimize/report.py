@@ -40,8 +40,8 @@ class Report:
     """What a compilation did; its steps write into it.
 
     The first of `trials` is the program as it was; with those in `chosen` a step went on, with the last of them the
-    compilation ended. `spent_earlier` lacks the last few requests of a run that was killed. For `sources` see
-    `keqa.optimize.compile.sources_of`.
+    compilation ended. `spent_earlier` lacks the last few requests of a run that was killed. For `settling` see
+    `keqa.optimize.settling.Ways.about`, for `sources` `keqa.optimize.compile.sources_of`.
     """
 
     optimizer: str
@@ -57,6 +57,7 @@ class Report:
     chosen: list[str] = field(default_factory=list)
     curve: list[Point] = field(default_factory=list)
     boundary: dict[str, Any] | None = None
+    settling: dict[str, Any] | None = None
     spent: CallCost = field(default_factory=CallCost)
     spent_earlier: CallCost = field(default_factory=CallCost)
     problems: list[str] = field(default_factory=list)
@@ -116,7 +117,7 @@ class Report:
     def about(self) -> dict[str, Any]:
         """As JSON, for the folder of the program."""
         intervals = {"before": self.before_score, "after": self.after_score, "gain": self.gain}
-        measured = ("score", "retrievals", "calls", "objective")
+        measured = ("score", "retrievals", "calls", "tokens", "objective")
         return {
             "optimizer": self.optimizer,
             "questions": {"train": self.trained_on, "validation": self.validated_on},
@@ -129,6 +130,7 @@ class Report:
             "cost_per_retrieval": self.cost_per_retrieval,
             "cost_per_call": self.cost_per_call,
             "boundary": self.boundary,
+            "settling": self.settling,
             "tuning_curve": [{**one.settings, **{name: getattr(one, name) for name in measured}} for one in self.curve],
             "spent": self.spent.model_dump(include=COUNTED),
             "spent_earlier": self.spent_earlier.model_dump(include=COUNTED),

@@ -2,7 +2,8 @@
 
 For each temperature, and then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever
 else is tried, each with the best of the others. Where a boundary model was trained, it decides in the gate's place at
-each of its thresholds, and what hangs on the gate is then tried once more.
+each of its thresholds, and what hangs on the gate is then tried once more. By what questions are settled comes last
+(`keqa.optimize.settling`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Self
 
 import dspy
 
-from keqa.data.example import Answered
+from keqa.data.example import Example
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, Calls, state_of
 from keqa.programs.arguments import Share
@@ -26,9 +27,10 @@ from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import trained_on_prompts
+from keqa.programs.predictor import fine_tuned
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.settings import CHOOSERS
 from keqa.programs.stages.stage import Stage
 
 BOUNDARY = "boundary_threshold"
@@ -40,13 +42,15 @@ GRID: Mapping[str, Sequence[Any]] = {
 }
 """The values to try by setting, the program's own besides."""
 
+SETTLE = "settle"
 _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 """What is not tried by itself: all pairs of the first two are, with each of the others."""
+_APART = (*_DRAWING, SETTLE)
 
 
 @dataclass(frozen=True)
 class Point:
-    """What one choice scores, and how many searches and replies a question it takes.
+    """What one choice scores, and how many searches, replies and tokens a question it takes.
 
     Of its settings α is as ``"4/5"``, None where the gate has none or only its own; `boundary` says whether the
     boundary model decides that was trained. The objective is score - λ · retrievals - μ · calls.
@@ -58,6 +62,7 @@ class Point:
     objective: float
     scores: tuple[float, ...] = ()
     calls: float = 0.0
+    tokens: float = 0.0
 
 
 def own_choice(program: KEQA) -> dict[str, Any]:
@@ -81,7 +86,15 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
             found[name] = tuple(map(_share, values))
             continue
         for value in values:
-            program.settings.changed({name: value}, "grid")
+            # A cascade has a chooser, which is learned first.
+            if value != "cascade":
+                program.settings.changed({name: value}, "grid")
+        if name == SETTLE:
+            # A draft is no answer that documents give, a reading without a retriever is one more; a cascade reads.
+            reads = program.retriever is not None
+            leaves_out = {"draft": program.declines, "reading": not reads}
+            leaves_out["cascade"] = not reads or "reading" not in values
+            values = [way for way in values if not leaves_out.get(way)]
         if name == "threshold":
             values = [fraction_text(as_fraction(value)) for value in values]
         found[name] = tuple(dict.fromkeys([own[name], *(values if used[name] else ())]))
@@ -109,14 +122,15 @@ def _used(program: KEQA) -> dict[str, bool]:
     retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
-    # A language model that was trained on the papers' prompts knows no others.
-    forms = not trained_on_prompts(program.decomposition.decompose.lm or dspy.settings.lm)
+    forms = not fine_tuned(program.decomposition.decompose.lm or dspy.settings.lm)
     # Where a reference calls no source of passages unreliable, nothing is left out.
     plain = isinstance(reference, UtilityReference)
     doubts = bool(reference.unreliable_sources()) if plain else hasattr(reference, "source_of")  # type: ignore[union-attr]
     return {
         **dict.fromkeys(("tries", "temperature", "top_p"), examined),
         **dict.fromkeys(("summarize_single", "summarize_known"), program.decompose),
+        # Who set another way wants that.
+        SETTLE: program.settle == "quizzes",
         "threshold": examined and has_tunable_threshold(program.gate),
         "draft": forms and program.decompose and program.examine,
         "cite": forms and judged and not program.select and program.extract_sentences is None,
@@ -139,7 +153,7 @@ class Tuning:
     """The settings that were tried, each a point of the curve, and what is best of them."""
 
     start: KEQA
-    valset: Sequence[Answered]
+    valset: Sequence[Example]
     asking: Asking
     cost_per_retrieval: float = 0.0
     cost_per_call: float = 0.0
@@ -153,14 +167,14 @@ class Tuning:
         self.own, self.values = own_choice(program), values_to_try(program, self.grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
-        if not likely and (boundary is not None or wanted == IF_ANY):
+        if not likely and (boundary is not None or wanted == IF_ANY or len(self.values[SETTLE]) > 1):
             likely = IF_ANY
         self.draws = Calls(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
         self.curve: list[Point] = []
         count = {name: len(values) for name, values in self.values.items()}
-        others = sum(count[name] - 1 for name in self.values if name not in _DRAWING)
+        others = sum(count[name] - 1 for name in self.values if name not in _APART)
         self.total = count["threshold"] * count["tries"] * (count["temperature"] + count["top_p"] - 1) + others
         if boundary is not None:
             self.total += count[BOUNDARY] + others
@@ -194,7 +208,7 @@ class Tuning:
         """Try what has few values, each with the best of the others."""
         for name, values in self.values.items():
             chosen = self.best_of(boundary=boundary).settings
-            for value in values if name not in _DRAWING else ():
+            for value in values if name not in _APART else ():
                 self._score({**chosen, name: value})
 
     def best_of(self, *, boundary: bool) -> Point:
@@ -209,8 +223,12 @@ class Tuning:
     @property
     def program(self) -> KEQA:
         """The program with the best settings."""
+        return self.program_of(self.best.settings)
+
+    def program_of(self, choice: Mapping[str, Any], **choosers: Any) -> KEQA:
+        """The program with the settings of a choice."""
         chosen: KEQA = self.start.deepcopy()
-        chosen.change(**self.changes(self.best.settings))
+        chosen.change(**self.changes(choice), **choosers)
         self._take_forms(chosen)
         return chosen
 
@@ -234,7 +252,12 @@ class Tuning:
     def _score(self, choice: Mapping[str, Any]) -> None:
         if any(choice == point.settings for point in self.curve):
             return
-        self.twin.change(**self.changes(choice))
+        self.curve.append(self.measured(choice))
+        self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
+
+    def measured(self, choice: Mapping[str, Any], **choosers: Any) -> Point:
+        """Score a choice on calls that all have in common."""
+        self.twin.change(**self.changes(choice), **dict.fromkeys(CHOOSERS) | choosers)
         if choice["listwise"]:
             self.twin.picking.together = self.together
         self._take_forms(self.twin)
@@ -248,12 +271,11 @@ class Tuning:
         scores = [self.asking.score(example, record) for example, record in zip(self.valset, records, strict=True)]
         costs = [record.cost for record in records if record is not None]
         searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
-        score = sum(scores) / count
+        tokens, score = sum(one.total.tokens for one in costs) / count, sum(scores) / count
         objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
-        self.curve.append(Point(choice, score, searches, objective, tuple(scores), replies))
-        self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
+        return Point(choice, score, searches, objective, tuple(scores), replies, tokens)
 
-    def _ask(self, example: Answered) -> Outcome:
+    def _ask(self, example: Example) -> Outcome:
         call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
         with within(caller=call), dspy.context(trace=None):
             return ask(self.twin, 0, example)

@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from keqa.programs.calls.batch import Outcome
     from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Draws, Gate, NeverRetrieveGate, Verdict, VoteGate
     from keqa.programs.keqa import KEQA
-    from keqa.programs.program import Program, UnansweredError
+    from keqa.programs.prediction import UnansweredError
+    from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord, QuizRecord
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "VoteGate",
 ]
 
-_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "program"}
+_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "prediction"}
 _HOMES |= {"QuestionRecord": "records", "QuizRecord": "records"}
 
 

@@ -150,6 +150,9 @@ def _read_gate(value: Any) -> Any:
     return value
 
 
+_CHOOSERS = "keqa boundary train --outcomes FILE --kind chooser makes one, and so does keqa compile"
+
+
 def _function(value: Any) -> Any:
     if isinstance(value, type) or not callable(value):
         raise ValueError
@@ -168,6 +171,7 @@ EMBEDDER = Kind(
     "an embedder, or the name of one",
     lambda value: value if isinstance(value, str) else _has(value, "", "embed"),
 )
+CHOOSER = Kind("a chooser, or its file", lambda value: _has(value, _CHOOSERS, "choose", "steps"))
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
 SIMILARITY = Kind("a function of triples and sentences", _function)
 CORRECTNESS = Kind("a function of an answer and its gold answers", _function)

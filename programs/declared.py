@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from keqa.programs.arguments import (
+    CHOOSER,
     GATE,
     SIMILARITY,
     Characters,
@@ -61,6 +63,9 @@ WantedStyle = Literal["auto", Style]
 
 Way = Literal["draft", "reading", "quizzes"]
 """What settles a question: an answer from memory alone, one search and its reading, or taking it apart."""
+
+Settle = Literal[Way, "cascade"]
+"""How a question is settled: in one of these ways, or from one to the next."""
 
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
@@ -113,10 +118,26 @@ class DeclaredKeqa(CommonSettings):
     temperature: Annotated[Temperature, About("Temperature of the samples.", "1.0", tried=(0.7, 1.0))] = 1.0
     top_k: Annotated[TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))] = 10
     settle: Annotated[
-        Way,
-        About("Answer from memory alone (draft), by one search and one reading, or by quizzes.", "quizzes"),
+        Settle,
+        About(
+            "Answer from memory alone (draft), by one search and one reading, or by quizzes; cascade goes from one to "
+            "the next where --chooser finds it worth the cost.",
+            "quizzes",
+            tried=("draft", "reading", "quizzes", "cascade"),
+        ),
     ] = "quizzes"
-    """Where guesses are not wanted, ``draft`` reads as well: a memory is no answer that documents give."""
+    """Where guesses are not wanted, ``draft`` reads as well, and a cascade begins with reading: a memory is no answer
+    that documents give."""
+    chooser: Annotated[
+        Annotated[Any, CHOOSER] | None,
+        About("Of --settle cascade: a file that keqa boundary train --kind chooser wrote.", kind=Path),
+    ] = None
+    """Says of a cascade how probably each answer is right, and what the next step is worth."""
+    arbiter: Annotated[
+        Annotated[Any, CHOOSER] | None,
+        About("Such a file, by which a quiz keeps its answer from memory or the one from passages.", kind=Path),
+    ] = None
+    """Without one, passages are believed. Where guesses are not wanted, they always are."""
     decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
     examine: Annotated[bool, About("Retrieve for every quiz.")] = True
     look_first: Annotated[
@@ -143,7 +164,7 @@ class DeclaredKeqa(CommonSettings):
     """A quiz is known where its draft's probability, or what the gate makes of that draft, reaches the threshold; where
     the LM gives no probabilities, wherever it gives a draft. It has no effect without decomposition or examination."""
     cite: Annotated[
-        bool, _switch("Read the passages of a quiz and cite those that tell its answer in one call, and judge none.")
+        bool, _switch("Read the passages of a quiz and cite those that state its answer in one call, and judge none.")
     ] = False
     """Those that are cited are kept. It has no effect without picking, nor beside `select` or `extract_sentences`."""
     summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
@@ -180,7 +201,7 @@ class DeclaredKeqa(CommonSettings):
     ] = None
     """``auto`` takes a question that begins like “Summarise”, “List all” or “Compare” at its word, and answers any
     other in short. A question with choices, or for yes or no, is answered in short."""
-    max_passages: Annotated[Count, About("Passages that are gone through for a list at the most.", "50")] = 50
+    max_passages: Annotated[Count, About("Passages to read for a list, at most.", "50")] = 50
     mark_unsupported: Annotated[
         bool, About("Mark sentences of a written answer that their passages do not carry, instead of leaving them out.")
     ] = False

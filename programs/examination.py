@@ -69,6 +69,8 @@ class Examined(Draws):
     same: dict[tuple[str, str], bool] = field(default_factory=dict)
     # Draws that are made already, of which a gate takes some.
     ready: list[Draw] = field(default_factory=list)
+    # The tokens read and written for each of these.
+    tokens: tuple[int, int] = (0, 0)
 
     @property
     def known(self) -> bool:
@@ -373,9 +375,12 @@ class Examination(Stage):
             with within(caller=shared.predict):
                 found.ready = await making.run(self._drawn(found, 0, max(found.tries, shared.largest)))
             session.degradations += making.degradations
+            costs, each = [one.cost for one in making.calls], max(1, len(found.ready))
+            read, written = (sum(getattr(one, f"{kind}_tokens") for one in costs) for kind in ("prompt", "completion"))
+            found.tokens = round(read / each), round(written / each)
         for _ in range(count):
-            with session.meter(found.predictor or self.quiz):
-                pass
+            with session.meter(found.predictor or self.quiz) as meter:
+                meter.prompt, meter.completion = found.tokens
         return found.ready[start : start + count]
 
     async def _drawn(self, found: Examined, start: int, count: int) -> list[Draw]:

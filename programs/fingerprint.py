@@ -26,6 +26,7 @@ from keqa.programs.program import Program
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN, settings_of
+from keqa.programs.settings import CHOOSERS
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.adapters import AdaptedRetriever
@@ -44,7 +45,7 @@ _NOT_ASKED = re.compile(
 # Workers bring the same answers sooner or later. Fixed demonstrations are among the prompts where they are shown.
 _NO_MATTER = frozenset({"workers", "demonstrations"})
 # What came later, as it is by default: a program is then what it was before there was any.
-_LATER: Mapping[str, Any] = {"draft": False, "cite": False, "settle": "quizzes"}
+_LATER: Mapping[str, Any] = {"draft": False, "cite": False, "settle": "quizzes", **dict.fromkeys(CHOOSERS)}
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
 
 
@@ -198,6 +199,9 @@ def _settings(program: Program) -> dict[str, Any]:
         if not _name(type(gate)).startswith(_OURS):
             found["gate_code"] = gate_fingerprint(gate)
         found |= program.examination.spec()
+        for name in CHOOSERS:
+            chooser = getattr(program, name)
+            found[name] = None if chooser is None else chooser.spec()
         if found["similarity"] == OWN:
             found["similarity"] = similarity_fingerprint(program.selection.similarity)
     off = {name for name, usual in _LATER.items() if found.get(name) == usual}

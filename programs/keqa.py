@@ -21,8 +21,8 @@ from keqa.programs.earlier import settled_before
 from keqa.programs.examination import Examination
 from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
-from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound, RecordBuilder, UnansweredError
+from keqa.programs.program import Program
 from keqa.programs.records import QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
@@ -227,7 +227,10 @@ class KEQA(Program):
         writes = style not in ("short", "list")
         # What else is written is the answer; until then, the short one is a draft of it.
         with within(drafts=writes):
-            await self._settle(asked, story)
+            if self.settings.settle == "quizzes":
+                await self._take_apart(asked, story)
+            else:
+                await self._settle(asked, story)
         if writing is not None and writes:
             await writing.writes(asked, story, style, self._reading)
 
@@ -237,7 +240,7 @@ class KEQA(Program):
         return PassageReading(self.settings, self._retriever.value, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        """The short answer, in the way that is set."""
+        """The short answer, in another way than by quizzes."""
 
         def draft(asked: Question) -> Awaitable[Draw]:
             return self.examination.draft(asked.question, asked.answer_type, asked.choices)
@@ -245,10 +248,12 @@ class KEQA(Program):
         def read(asked: Question, draft: Draw | None) -> Awaitable[QuizRecord]:
             return self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        await Settling(self.settings.settle, self.declines, draft, read, self._take_apart).run(asked, story)
+        how = (self.settings.settle, self.settings.chooser, self.declines)
+        await Settling(*how, draft, read, self._take_apart).run(asked, story)
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer by quizzes."""
+        story.settled_by = "quizzes"
         settings, quizzes, drafts = self.settings, [Quiz(1, asked.question)], dict[int, Draw]()
         if settings.decompose:
             own = {} if self.documents is None else {"own": True}
@@ -259,7 +264,7 @@ class KEQA(Program):
             for quiz in quizzes:
                 report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         if [quiz.text for quiz in quizzes] == [asked.question]:
-            draft = draft_of_whole(drafts, asked, quizzes[0])
+            draft = draft_of_whole(drafts, asked, quizzes[0]) if drafts else None
             record = await self._answer_whole(asked, quizzes[0], examine=settings.examine, draft=draft)
             story.quizzes = [record]
             summarized = settings.decompose and settings.summarize_single and story.answered
@@ -337,7 +342,8 @@ class KEQA(Program):
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
             part = AskedQuiz(quiz, (text, "short", []), whole=text == asked.question, draft=drafts.get(quiz.index))
-            part.outdated = outdated_by(earlier, drafts)
+            if drafts:
+                part.outdated = outdated_by(earlier, drafts)
             return await self._answer_quiz(part, examine=self.settings.examine)
 
         tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)
@@ -384,6 +390,8 @@ class KEQA(Program):
     async def _from_memory(self, asked: AskedQuiz) -> tuple[str, QuizSource]:
         """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""
         found = asked.found
+        if found is None and asked.draft is not None:
+            return str(asked.draft.text), "closed_book"
         if found is not None and (found.known or self.settings.on_nothing_helpful != "closed_book"):
             if not found.known:
                 await self.examination.complete(found)

@@ -1,4 +1,4 @@
-"""What a program returns, and the events that tell meanwhile what a question has come to.
+"""What a program returns, the record that is written for it, and the events that tell what a question has come to.
 
 DSPy votes on a prediction's last field, shows all fields to agents and writes them as JSON. So the fields are text and
 plain values, the answer last, and the record, which is neither, is an attribute. As a tool of an agent a program gives
@@ -8,8 +8,8 @@ a text: the answer with the beginnings of its sources, which are the passages in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import dspy
@@ -19,13 +19,75 @@ from pydantic import Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
-from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord, Unanswered, Written
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import current
+from keqa.programs.declared import Way
+from keqa.programs.records import (
+    AnswerSource,
+    PassageVerdict,
+    PlacedText,
+    QuestionRecord,
+    QuizRecord,
+    Unanswered,
+    Written,
+)
 from keqa.programs.sentences import as_written, differing_value, newer, sentences_of, supporting_sentences
-from keqa.programs.unanswered import lines_of, said
+from keqa.programs.unanswered import lines_of, said, unanswered_of
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5
 _LONGEST = 300
+
+
+class UnansweredError(StageError):
+    """A question that has no answer; `record` says what became of it, once that is written."""
+
+    def __init__(self, stage: str, cause: str, message: str, record: QuestionRecord | None = None) -> None:
+        super().__init__(stage, cause, message)
+        self.record = record
+
+    @classmethod
+    def at(cls, stage: str, error: CallError) -> UnansweredError:
+        """The failure of a stage that nothing replaces."""
+        return cls(stage, error.cause, error.message)
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self.stage, self.cause, self.message, self.record))
+
+
+@dataclass
+class RecordBuilder:
+    """A question's record while it is written; see `QuestionRecord`."""
+
+    quizzes: list[QuizRecord] = field(default_factory=list)
+    fallback: QuizRecord | None = None
+    passages: list[PassageVerdict] = field(default_factory=list)
+    explanation: str = ""
+    answer: str | None = None
+    answer_source: AnswerSource = "failed"
+    unanswered: Unanswered | None = None
+    guessed: bool = False
+    written: Written | None = None
+    settled_by: Way | None = None
+    chances: dict[Way, float] = field(default_factory=dict)
+    whole: QuizRecord | None = None
+
+    @property
+    def answered(self) -> list[tuple[str, str]]:
+        """The resolved quizzes that have an answer, with it."""
+        return [(one.resolved, one.answer) for one in self.quizzes if one.resolved and one.answer and not one.abstained]
+
+    def conclude(self, question: str, record: QuizRecord) -> None:
+        """Take the answer to the question itself for the answer, or that the documents do not say it."""
+        if record.missing is not None:
+            self.unanswered = unanswered_of(question, self.quizzes, record)
+            self.answer, self.answer_source = self.unanswered.message, "unanswered"
+            return
+        if record.answer is None:
+            last = current().degradations[-1]
+            raise UnansweredError(last.stage, last.cause, last.message)
+        self.answer, self.guessed = record.answer, record.is_guess
+        self.answer_source = "fallback" if record is self.fallback else cast(AnswerSource, record.source)
 
 
 class AnswerPrediction(dspy.Prediction):
@@ -346,8 +408,9 @@ def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
         return quiz.model_copy(update=named(_Carrying.quiz_of(quiz), quiz.evidence)) if from_passages else quiz
 
     changed: dict[str, Any] = {"quizzes": [supported(quiz) for quiz in record.quizzes]}
-    if record.fallback is not None:
-        changed["fallback"] = supported(record.fallback)
+    for name in ("fallback", "whole"):
+        if (quiz := getattr(record, name)) is not None:
+            changed[name] = supported(quiz)
     if record.written is not None:
         changed["written"] = _with_sentences(record.written, record.standalone or record.question)
     if record.passages and record.answer_source in _FROM_PASSAGES:
@@ -450,8 +513,11 @@ def _carrying_short(record: QuestionRecord) -> list[_Carrying]:
         if record.fallback is None or record.fallback.source != "passages":
             return []
         return [_Carrying.quiz_of(record.fallback)._replace(number=None)]
-    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
-    return [*map(_Carrying.quiz_of, quizzes), _Carrying.answer_of(record)]
+    quizzes = [_Carrying.quiz_of(quiz) for quiz in record.quizzes if quiz.source == "passages"]
+    if record.settled_by == "reading":
+        # Of the question itself, whose quiz is none that anybody reads of.
+        quizzes = [one._replace(number=None) for one in quizzes]
+    return [*quizzes, _Carrying.answer_of(record)]
 
 
 def _carries_a_part(quiz: QuizRecord, unanswered: Unanswered) -> bool:

@@ -175,7 +175,12 @@ def fixed_for(prompt: str, signature: type[dspy.Signature], lm: Any) -> list[dsp
 
 def trained_on_prompts(lm: Any) -> bool:
     """Whether a language model was trained on the papers' prompts: the one that ships, and those fine-tuned here."""
-    return str(getattr(lm, "model", "")).startswith(_SHIPPED) or getattr(lm, "finetuned", False) is True
+    return str(getattr(lm, "model", "")).startswith(_SHIPPED) or fine_tuned(lm)
+
+
+def fine_tuned(lm: Any) -> bool:
+    """Whether a language model was fine-tuned here: it knows the prompts that its program asked, and no others."""
+    return getattr(lm, "finetuned", False) is True
 
 
 @cache

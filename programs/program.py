@@ -5,30 +5,31 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import dspy
 from dspy.predict.parameter import Parameter
 
 from keqa.data.question import AnswerType, Question
-from keqa.errors import ConfigurationError, NotInDocumentsError, StageError
+from keqa.errors import ConfigurationError, NotInDocumentsError
 from keqa.lms.factory import Roles
 from keqa.lms.loops import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
 from keqa.programs.calls.ask import is_rollout, rollout_of
 from keqa.programs.calls.batch import Outcome, answer_many, astreamed, streamed
-from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
-from keqa.programs.declared import Way, WaysOut
+from keqa.programs.declared import WaysOut
 from keqa.programs.prediction import (
     AnswerPrediction,
     ProgramTool,
     Progress,
+    RecordBuilder,
     Rewritten,
+    UnansweredError,
     prediction_of,
     with_supporting_sentences,
 )
@@ -42,17 +43,11 @@ from keqa.programs.predictor import (
     named_values,
 )
 from keqa.programs.records import (
-    AnswerSource,
     Failure,
-    PassageVerdict,
     QuestionRecord,
-    QuizRecord,
-    Unanswered,
-    Written,
 )
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
-from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
 
@@ -61,55 +56,6 @@ if TYPE_CHECKING:
 
 SETTINGS = "settings"
 """The name of the settings in a program's state."""
-
-
-class UnansweredError(StageError):
-    """A question that has no answer; `record` says what became of it, once that is written."""
-
-    def __init__(self, stage: str, cause: str, message: str, record: QuestionRecord | None = None) -> None:
-        super().__init__(stage, cause, message)
-        self.record = record
-
-    @classmethod
-    def at(cls, stage: str, error: CallError) -> UnansweredError:
-        """The failure of a stage that nothing replaces."""
-        return cls(stage, error.cause, error.message)
-
-    def __reduce__(self) -> Any:
-        return (type(self), (self.stage, self.cause, self.message, self.record))
-
-
-@dataclass
-class RecordBuilder:
-    """A question's record while it is written; see `QuestionRecord`."""
-
-    quizzes: list[QuizRecord] = field(default_factory=list)
-    fallback: QuizRecord | None = None
-    passages: list[PassageVerdict] = field(default_factory=list)
-    explanation: str = ""
-    answer: str | None = None
-    answer_source: AnswerSource = "failed"
-    unanswered: Unanswered | None = None
-    guessed: bool = False
-    written: Written | None = None
-    settled_by: Way | None = None
-
-    @property
-    def answered(self) -> list[tuple[str, str]]:
-        """The resolved quizzes that have an answer, with it."""
-        return [(one.resolved, one.answer) for one in self.quizzes if one.resolved and one.answer and not one.abstained]
-
-    def conclude(self, question: str, record: QuizRecord) -> None:
-        """Take the answer to the question itself for the answer, or that the documents do not say it."""
-        if record.missing is not None:
-            self.unanswered = unanswered_of(question, self.quizzes, record)
-            self.answer, self.answer_source = self.unanswered.message, "unanswered"
-            return
-        if record.answer is None:
-            last = current().degradations[-1]
-            raise UnansweredError(last.stage, last.cause, last.message)
-        self.answer, self.guessed = record.answer, record.is_guess
-        self.answer_source = "fallback" if record is self.fallback else cast(AnswerSource, record.source)
 
 
 class Program(SharingLMs, Stage):

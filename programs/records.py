@@ -188,6 +188,21 @@ class Unanswered(Record):
     message: str
 
 
+class Weighed(Record):
+    """An answer from memory and another one from passages, how probably each is right, and which was kept."""
+
+    memory: str
+    evidence: str
+    memory_right: float
+    evidence_right: float
+    kept: Literal["memory over evidence", "evidence over memory"]
+
+    def __str__(self) -> str:
+        sides = (f"“{self.memory}” ({self.memory_right:.2f})", f"“{self.evidence}” ({self.evidence_right:.2f})")
+        first, second = sides if self.kept == "memory over evidence" else sides[::-1]
+        return f"{self.kept}: {first} is more probably right than {second}"
+
+
 class QuizRecord(Record):
     """One quiz from its text to its answer (Algorithm 2, lines 3 to 18).
 
@@ -225,6 +240,7 @@ class QuizRecord(Record):
         support: By what that was found.
         earlier: The earlier question of a conversation that settled it, for which it was not asked again; empty where
             it was asked.
+        weighed: What the arbiter chose between, where memory and passages answer it otherwise.
     """
 
     index: int
@@ -257,6 +273,7 @@ class QuizRecord(Record):
     supported: bool | None = None
     support: str = ""
     earlier: str = ""
+    weighed: Weighed | None = None
 
     @property
     def is_guess(self) -> bool:
@@ -460,6 +477,8 @@ class QuestionRecord(Record):
         guessed: Whether the answer is a guess: no source carries it, and the language model is not sure of it either.
         written: The answer as a text with citations, where that was wanted; `answer` is the short one beside it.
         settled_by: What KEQA settled it by; None where it did not, and in records of a version that did not say.
+        chances: Of a cascade how probably each answer is right, by the last word of the chooser.
+        whole: Of a cascade the question itself, as it was answered from memory and by a reading before its quizzes.
     """
 
     question: str
@@ -482,6 +501,8 @@ class QuestionRecord(Record):
     guessed: bool = False
     written: Written | None = None
     settled_by: Way | None = None
+    chances: dict[Way, float] = Field(default_factory=dict)
+    whole: QuizRecord | None = None
 
     @property
     def touched(self) -> bool:

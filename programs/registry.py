@@ -32,6 +32,8 @@ _LONGEST = 200
 _CONSTANTS = {"True": True, "False": False, "None": None}
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
+# What ablations and gates change is how quizzes are answered, whatever a compiled program settles questions by.
+_APART: Mapping[str, Any] = {"settle": "quizzes"}
 # What makes a gate what it is, and what only code can give.
 _OF_GATES = {"name", "golds", "correctness"}
 
@@ -91,11 +93,11 @@ def _baseline(name: str, title: str, cls: str, more: Mapping[str, Any] | None = 
 
 
 def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed: Any) -> Method:
-    return Method(name, title, "ablation", KEQA, fixed, variant=variant)
+    return Method(name, title, "ablation", KEQA, {**_APART, **fixed}, variant=variant)
 
 
 def _gate(gate: type[Any]) -> Method:
-    return Method(gate.method, gate.title, "gate", KEQA, gate=gate)
+    return Method(gate.method, gate.title, "gate", KEQA, _APART, gate=gate)
 
 
 _ALL = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from keqa.errors import ConfigurationError
 from keqa.programs import declared
 from keqa.programs.arguments import refusal
 
@@ -38,6 +40,10 @@ class Settings(declared.CommonSettings, BaseModel):
         return self
 
 
+CHOOSERS = ("chooser", "arbiter")
+"""The settings that are choosers."""
+
+
 class KeqaSettings(declared.DeclaredKeqa, Settings):
     """The settings of KEQA."""
 
@@ -52,6 +58,32 @@ class KeqaSettings(declared.DeclaredKeqa, Settings):
             if isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold):
                 return {**given, "threshold": gate.threshold, "gate": None}
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choosers(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Choosers from their files, or from JSON values."""
+        written = {name: given[name] for name in CHOOSERS if isinstance(given.get(name), str | PathLike | Mapping)}
+        if not written:
+            return given
+        from keqa.programs.boundary.chooser import chooser_from, read_chooser
+
+        made = {
+            name: chooser_from(value, f"the {name}") if isinstance(value, Mapping) else read_chooser(value)
+            for name, value in written.items()
+        }
+        return {**given, **made}
+
+    @model_validator(mode="after")
+    def _can_choose(self) -> Self:
+        if self.settle == "cascade" and self.chooser is None:
+            raise ConfigurationError(
+                "settle='cascade' needs a chooser, which says when a further step is worth it: keqa compile learns "
+                "one, and keqa boundary train --outcomes FILE --kind chooser writes a file, for chooser=… or --chooser"
+            )
+        if self.arbiter is not None and len(self.arbiter.steps) < 2:
+            raise ConfigurationError("an arbiter sees two answers, and this chooser only the first: train it with both")
+        return self
 
     @model_validator(mode="after")
     def _one_word(self) -> Self:

@@ -1,34 +1,42 @@
-"""By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes."""
+"""By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes.
+
+KEQA's idea one level up: is the whole question known, does one search settle it, or has it to be taken apart? A chooser
+says so from the answers there are (`keqa.programs.boundary.chooser`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.data.question import Question
+from keqa.metrics.answers import is_abstention
+from keqa.programs.boundary.chooser import WAYS, Choice, Chooses, Seen
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import report
-from keqa.programs.declared import Way
+from keqa.programs.calls.session import context, note, report
+from keqa.programs.declared import Settle, Way
+from keqa.programs.earlier import key_of, knowing
 from keqa.programs.gate import Draw
-from keqa.programs.prediction import QuizAnswered
-from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.prediction import QuizAnswered, QuizExamined, RecordBuilder, UnansweredError
 from keqa.programs.records import ClusterRecord, QuizRecord, SampleRecord
 
 
 @dataclass(frozen=True)
 class Settling:
-    """Settles questions in the way that is set, by what a program has for each.
+    """Settles questions otherwise than by their quizzes alone, by what a program has for each way.
 
     Attributes:
         how: The way.
+        chooser: Of a cascade.
         declines: Whether an answer from memory alone is none.
         draft: Answers a question from memory.
         read: Answers it by one search, with the draft where there is one.
         apart: Answers it by its quizzes, and writes that into its record.
     """
 
-    how: Way
+    how: Settle
+    chooser: Chooses | None
     declines: bool
     draft: Callable[[Question], Awaitable[Draw]]
     read: Callable[[Question, Draw | None], Awaitable[QuizRecord]]
@@ -36,37 +44,146 @@ class Settling:
 
     async def run(self, asked: Question, story: RecordBuilder) -> None:
         """Settle a question, and write that into its record."""
-        if self.how == "quizzes":
-            await self.apart(asked, story)
-            story.settled_by = "quizzes"
+        if self.how == "cascade" and self.chooser is not None:
+            await _Cascade(self, self.chooser, asked, story).run()
         elif self.how == "draft" and not self.declines:
-            self._settled(asked, story, await self._drafted(asked), "draft")
+            try:
+                draft = await self.draft(asked)
+            except CallError as error:
+                raise UnansweredError.at("answer", error) from error
+            report(QuizAnswered(0, asked.question, draft.text, "memory"))
+            _settled(asked, story, _remembered(asked, draft, {"certainty": draft.probability}), "draft")
         else:
-            self._settled(asked, story, await self.read(asked, None), "reading")
+            _settled(asked, story, await self.read(asked, None), "reading")
 
-    async def _drafted(self, asked: Question) -> QuizRecord:
+
+@dataclass
+class _Cascade:
+    """A question that is taken from step to step; each hands what it found on to the next."""
+
+    by: Settling
+    chooser: Chooses
+    asked: Question
+    story: RecordBuilder
+    draft: Draw | None = None
+    # How the draft was judged before anything was read.
+    judged: dict[str, Any] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        if not self.by.declines and not await self._asks_on_from_memory():
+            return
+        whole = await self._read()
+        if whole.source != "failed" and not self._asks_on_from(whole):
+            return
+        await self._take_apart(whole)
+
+    async def _asks_on_from_memory(self) -> bool:
+        asked = self.asked
         try:
-            draft = await self.draft(asked)
+            draft = self.draft = await self.by.draft(asked)
         except CallError as error:
-            raise UnansweredError.at("answer", error) from error
-        text = asked.question
-        report(QuizAnswered(0, text, draft.text, "memory"))
-        found: dict[str, Any] = {"index": 1, "text": text, "resolved": text, "answer": draft.text, "source": "memory"}
-        return QuizRecord(**found, abstained=draft.abstained, **_recorded(draft))
+            note("answer", error.cause, error.message, "read about the question")
+            return True
+        choice = self._choose()
+        right, onward = choice.right[0], choice.onward
+        why = f"right with {right:.2f}" + ("" if onward is None else f", and a reading is worth {onward:.2f}")
+        self.judged = {"gate": "chooser", "certainty": right, "known": not choice.asks_on, "stopped": why}
+        report(QuizExamined(0, asked.question, not choice.asks_on, draft.text, 1.0))
+        if not choice.asks_on:
+            report(QuizAnswered(0, asked.question, draft.text, "memory"))
+            _settled(asked, self.story, _remembered(asked, draft, self.judged), "draft")
+        return choice.asks_on
 
-    def _settled(self, asked: Question, story: RecordBuilder, record: QuizRecord, way: Way) -> None:
-        """Take the answer to the question itself, which is its only quiz then."""
-        story.quizzes, story.settled_by = [record.model_copy(update={"index": 1})], way
-        story.conclude(asked.question, record)
+    async def _read(self) -> QuizRecord:
+        whole = await self.by.read(self.asked, self.draft)
+        if self.draft is None:
+            return whole
+        return whole.model_copy(update={**_drawn(self.draft), **self.judged})
+
+    def _asks_on_from(self, whole: QuizRecord) -> bool:
+        if len(self.chooser.steps) > 1 and self._choose(_read_from(whole)).asks_on:
+            return True
+        self._believe(whole)
+        return False
+
+    async def _take_apart(self, whole: QuizRecord) -> None:
+        """Answer it by its quizzes; where one of them, or what they leave open, is the question, that was read."""
+        asked, story = self.asked, self.story
+        known = dict(context().findings or {})
+        if whole.source != "failed":
+            known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
+        with knowing(known):
+            await self.by.apart(asked, story)
+        if whole.source == "failed":
+            return
+        if story.fallback is not None or [quiz.resolved for quiz in story.quizzes] == [asked.question]:
+            # Nothing is known beyond what the last choice was made by.
+            self._believe(whole)
+            return
+        story.whole = whole
+        if len(self.chooser.steps) > 2:
+            answer = "" if story.unanswered is not None else story.answer or ""
+            self._choose(_read_from(whole), answer)
+            self._believe(whole)
+
+    def _choose(self, *further: str) -> Choice:
+        """What the chooser says of the answers there are: the draft's, and further ones."""
+        draft = self.draft
+        answers = ("" if draft is None else draft.text or "", *further)
+        probability = None if draft is None else draft.probability
+        choice = self.chooser.choose(Seen(self.asked.question, "", answers, probability))
+        self.story.chances = {way: p for way, p, one in zip(WAYS, choice.right, answers, strict=False) if one}
+        return choice
+
+    def _believe(self, whole: QuizRecord) -> None:
+        """Settle it by the answer that is most probably right, of those that say something."""
+        story, draft, chances = self.story, self.draft, self.story.chances
+        says: dict[Way, bool] = {
+            "draft": draft is not None and draft.answer is not None,
+            "reading": whole.source == "passages" and not whole.abstained,
+            "quizzes": story.unanswered is None and not is_abstention(story.answer or "", self.asked.choices),
+        }
+        able = [way for way in WAYS if says[way] and way in chances]
+        nothing: Way = "reading" if story.whole is None else "quizzes"
+        way = max(able, key=lambda one: chances[one], default=nothing)
+        if way == "quizzes":
+            return
+        if way == "draft" and draft is not None:
+            why = "of all answers, the one from memory is most probably right"
+            judged = {**self.judged, "known": True, "certainty": chances[way], "stopped": why}
+            whole = _remembered(self.asked, draft, judged, whole)
+        story.unanswered, story.explanation, story.guessed = None, "", False
+        if story.whole is None and story.fallback is None:
+            _settled(self.asked, story, whole, way)
+            return
+        story.whole, story.fallback, story.settled_by = None, whole, way
+        story.conclude(self.asked.question, whole)
+        if way == "draft":
+            story.answer_source = "memory"
 
 
-def _recorded(draft: Draw) -> dict[str, Any]:
-    """A draft as the one draw of a quiz that it is."""
-    sample = SampleRecord(
-        text=draft.text,
-        abstained=draft.abstained,
-        cluster=None if draft.abstained else 0,
-        probability=draft.probability,
-    )
+def _read_from(whole: QuizRecord) -> str:
+    """What passages answer to a question; where none is kept, memory may have answered in their place."""
+    return whole.answer or "" if whole.source == "passages" else ""
+
+
+def _remembered(asked: Question, draft: Draw, judged: dict[str, Any], read: QuizRecord | None = None) -> QuizRecord:
+    """The question as a quiz that was answered from memory, of which something may have been read."""
+    text = asked.question
+    record = read or QuizRecord(index=1, text=text, resolved=text)
+    answered = {"answer": draft.text, "abstained": draft.abstained, "source": "memory", "missing": None}
+    return record.model_copy(update={**answered, **_drawn(draft), **judged})
+
+
+def _drawn(draft: Draw) -> dict[str, Any]:
+    """A draft as the one draw of a quiz."""
+    place = None if draft.abstained else 0
+    sample = SampleRecord(text=draft.text, abstained=draft.abstained, cluster=place, probability=draft.probability)
     clusters = [] if draft.abstained else [ClusterRecord(answer=str(draft.text), size=1, members=[0])]
-    return {"samples": [sample], "clusters": clusters, "tries": 1, "certainty": draft.probability}
+    return {"samples": [sample], "clusters": clusters, "tries": 1}
+
+
+def _settled(asked: Question, story: RecordBuilder, record: QuizRecord, way: Way) -> None:
+    """Take the answer to the question itself, which is its only quiz then."""
+    story.quizzes, story.settled_by = [record.model_copy(update={"index": 1})], way
+    story.conclude(asked.question, record)

@@ -1,22 +1,7 @@
 """Retrievers of other makes as this package's: what a user has is searched as it is, or refused before any question.
 
-Recognised by what they can do, so that none of these packages has to be there:
-
-=====================================  ================================================================================
-what                                   how it is searched
-=====================================  ================================================================================
-an object with ``search(query, k)``    as it is; `search_many` is added where it is missing
-a vector store of LangChain's          ``similarity_search(query, k=k)``
-a retriever of LangChain's             ``invoke(query)``, documents with ``page_content`` and ``metadata``
-a retriever of LlamaIndex's            ``retrieve(query)``, nodes with scores
-one of DSPy's                          it is called, with ``k`` where its ``forward`` takes one: ``dspy.Retrieve``,
-                                       ``dspy.Embeddings``, ``dspy.ColBERTv2`` and modules of one's own
-a function                             ``f(query, k)`` or ``f(query)``
-=====================================  ================================================================================
-
-What comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first. What they say of the file, the
-page, the heading and the date of a passage is its place; see `keqa.retrievers.base`. Where a retriever decides
-itself how many passages it gives, more than are asked for are left out.
+They are recognised by what they can do, so that none of these packages has to be there; docs/dspy.md lists them. What
+comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first.
 """
 
 from __future__ import annotations

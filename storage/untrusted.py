@@ -73,9 +73,15 @@ def read_file(folder: str | Path, name: str, limit: int, *, error: type[KeqaErro
     folder = Path(folder)
     if not _is_plain_name(name):
         raise error(f"{folder} names the file {_shown(name)}: a name within the folder is expected")
-    path = folder / name
+    return read_path(folder / name, limit, links=False, error=error)
+
+
+def read_path(
+    path: str | Path, limit: int, *, links: bool = True, error: type[KeqaError] = ConfigurationError
+) -> bytes:
+    """Read a regular file that the user named, which may be a link to it."""
     content = bytearray()
-    with open_regular(path, error=error) as stream:
+    with open_regular(path, links=links, error=error) as stream:
         size = os.fstat(stream.fileno()).st_size
         try:
             while size <= limit and (chunk := stream.read(min(_CHUNK, limit + 1 - len(content)))):

@@ -42,7 +42,7 @@ def ask(
     answer_type: str = option("short, yes/no or choice.", default="short"),
     choice: list[str] | None = option("An option to choose from; give it once for each option."),
     as_json: bool = AS_JSON,
-    full: bool = option("Show passages whole.", default=False),
+    full: bool = option("Show passages in full.", default=False),
     quiet: bool = option("Print the answer alone.", "-q", default=False),
     html: Path | None = option("Write the story to this file, too, as a page that needs no network."),
     max_tokens: int | None = option(
@@ -52,7 +52,7 @@ def ask(
 ) -> None:
     """Ask a question and see how it was answered.
 
-    The answer stands first, then its sources with the sentences that carried it, then the story. On a terminal, each
+    The answer comes first, then its sources with the sentences that carried it, then the story. On a terminal, each
     quiz is shown as it settles.
 
     Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
@@ -153,14 +153,14 @@ def _answer(
 
 def chat(
     options: AskedOptions,
-    resume: str | None = option("Go on with a conversation: its name, or last.", default=None),
+    resume: str | None = option("Continue a conversation: its name, or last.", default=None),
     no_keep: bool = option("Keep nothing of the conversation on this machine.", default=False),
 ) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
     The last ten questions and their answers are its history, and what earlier questions settled is not asked again.
     /story shows how the last answer was reached, /new begins another conversation, /list shows those that are kept,
-    /resume NAME goes on with one, /export FILE writes this one as .html or .md, /delete deletes it, /quit or the end of
+    /resume NAME continues one, /export FILE writes this one as .html or .md, /delete deletes it, /quit or the end of
     the input ends. Ctrl-C gives up the question in work, or ends where there is none. Exit code 2: something to put
     right first.
     """
@@ -169,7 +169,7 @@ def chat(
 
     kept = None if no_keep else Conversations()
     if resume is not None and kept is None:
-        raise InputError("--resume goes on with a conversation that is kept: leave out --no-keep")
+        raise InputError("--resume continues a conversation that is kept: leave out --no-keep")
     # One that is not there is said before anything is opened.
     before = kept.read(_named(kept, resume)) if kept is not None and resume is not None else None
     asked, retriever, roles = options.open()
@@ -235,7 +235,7 @@ class _Talk:
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
 
     def resume(self, name: str) -> None:
-        """Go on with a conversation."""
+        """Continue a conversation."""
         assert self._kept is not None, "the command was refused"
         self._conversation = self._kept.read(_named(self._kept, name))
         status().print(Text(visible_line(self._conversation.about.title), "dim"), soft_wrap=True)

@@ -50,7 +50,7 @@ _QUIZZES, _DRAWS = "quizzes.jsonl", "draws.journal"
 
 boundary = Commands(
     name="boundary",
-    help="A boundary model: trained on what the language model answers from memory, it says what that does not know.",
+    help="A boundary model: trained on what a language model answers from memory, it predicts what that does not know.",
     no_args_is_help=True,
 )
 
@@ -157,7 +157,7 @@ class TrainOptions:
         "Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.", default="hashing-256"
     )
     certainty: Literal["by_types", "by_samples"] = option(
-        "What light learns to tell as certainty: 1 - H / log k over the k types of answers, which is KBM's, or "
+        "What light learns as certainty: 1 - H / log k over the k types of answers, which is KBM's, or "
         "1 - H / log N over all N draws.",
         default="by_samples",
     )

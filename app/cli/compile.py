@@ -72,7 +72,7 @@ class LearningOptions:
     )
     no_boundary: bool = option("Train no boundary model; the vote of the samples decides.", default=False)
     no_reference: bool = option("Build no utility reference.", default=False)
-    no_tuning: bool = option("Leave gate, samples, top-k and summaries alone.", default=False)
+    no_tuning: bool = option("Leave gate, samples, top-k, summaries and what settles a question alone.", default=False)
     embedder: str | None = option(
         "Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
         place="@",
@@ -250,8 +250,8 @@ def compile_command(
 
     The methods that KEQA is compared with learn demonstrations or instructions with --method.
 
-    What it will cost is said first: calls, tokens, and US dollars where LiteLLM knows the price; above --limit-cost you
-    are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
+    The expected cost is shown first: calls, tokens, and US dollars where LiteLLM knows the price; above --limit-cost
+    you are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.lms import build_lm
@@ -383,6 +383,9 @@ def _shown(report: Report) -> Iterator[Any]:
     if report.curve:
         costs = f"{report.cost_per_retrieval:g} · retrievals - {report.cost_per_call:g} · LM calls a question"
         yield Text(f"Chosen from {len(report.curve)} settings for score - {costs}.\n", "dim")
+    if report.settling is not None:
+        yield _ways(report.settling)
+        yield Text(f"{report.settling['why']}.\n")
     title = f"Score on {report.validated_on} validation questions"
     yield _titled(title, _scores(report), "program", "score", "95 % interval", "")
     if report.failed:
@@ -400,6 +403,17 @@ def _shown(report: Report) -> Iterator[Any]:
         further = [f"and {more} more, which the program's folder lists"] if more > 0 else []
         lines = [visible(f"  {problem}") for problem in (*report.problems[:_PROBLEMS_SHOWN], *further)]
         yield from (Text(line, "yellow") for line in ("What could not be used", *lines))
+
+
+def _ways(settling: Mapping[str, Any]) -> Any:
+    """The parts of the program beside the whole."""
+    rows = []
+    for way in settling["ways"]:
+        end = Text("kept", "green") if way["settle"] == settling["kept"] else Text()
+        costs = (f"{way['calls']:.1f}", f"{way['retrievals']:.1f}", f"{way['tokens']:,.0f}")
+        rows.append((way["settle"], way["is"], f"{way['score']:.3f}", *costs, end))
+    names = ("settle", "questions are settled by", "score", "LM calls", "retrievals", "tokens", "")
+    return _titled("The parts beside the whole, on the validation questions", rows, *names)
 
 
 def _predictors(report: Report) -> Iterator[Any]:

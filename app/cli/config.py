@@ -36,7 +36,7 @@ _HARMLESS = frozenset(
     stop_after_outages waiting grace port language
     """.split()
 ) | {one.name for one in fields(KeqaOptions)}
-_PATHS = ("index", "program")
+_PATHS = ("index", "program", "chooser", "arbiter")
 _SECRET = ("key", "token", "password", "secret")
 
 _VARIABLES = {"lm": "KEQA_LM", "api_base": "KEQA_API_BASE", "index": "KEQA_INDEX"}
@@ -67,9 +67,9 @@ def config(
 
     One is the user's own (KEQA_CONFIG names another file), and one may be in the folder where a command runs; that
     of the folder goes before. Until keqa config trust has taken it as it is, it may be a stranger's, and what names a
-    model, an address or a path outside of the folder is not used; after a change it wants that again. KEQA_LM,
-    KEQA_API_BASE and KEQA_INDEX go before both, and options before all. Keys and tokens are read from the environment
-    only, and are never shown.
+    model, an address or a path outside of the folder is not used; after a change it must be trusted again.
+    KEQA_LM, KEQA_API_BASE and KEQA_INDEX take precedence over both, and options over all. Keys and tokens are read from
+    the environment only, and are never shown.
     """
     if action == "trust":
         # As it is now; once it is changed or moved, it is a stranger's again.

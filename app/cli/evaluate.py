@@ -32,7 +32,7 @@ def evaluate(
     The line is there when its question ends: the same command resumes after a kill and asks nothing twice. A question
     that fails is kept apart from a wrong answer. Several methods, side by side: keqa compare.
 
-    With --risk the method says "I do not know" where its answer is too probably wrong. It says first how often that
+    With --risk the method says "I do not know" where its answer is too probably wrong. It first reports how often that
     will be, and does not begin where no threshold holds the risk.
 
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a

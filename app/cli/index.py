@@ -70,8 +70,8 @@ def build(
     Elasticsearch.
 
     What could not be read is counted and named at the end, and in the index. Where that should have been read (a
-    damaged PDF, a folder without rights, a link that leads elsewhere), the index is made of the rest and the exit code
-    is 1. Files of records, such as .jsonl, are named one by one: in a folder they are passed over.
+    damaged PDF, a folder without rights, a link that leads elsewhere), the index is built from the rest and the exit
+    code is 1. Files of records, such as .jsonl, are named one by one: in a folder they are passed over.
 
     keqa index add, remove and sync change an index that is there, and keqa index info shows what it is; documents in a
     folder that is called like one of these commands are named ./info.
@@ -127,7 +127,7 @@ def _build_command() -> Any:
     fields: list[tuple[str, Any, Any]] = [
         ("engine", str, option(f"What searches the index. {about}.", default="embedded")),
         ("name", str | None, option("Name of the index; the folder's by default.")),
-        ("force", bool, option("Replace an index that was made of other sources.", default=False)),
+        ("force", bool, option("Replace an index that was built from other sources.", default=False)),
         ("skip_unreadable", bool, _SKIP_UNREADABLE),
     ]
     for name, taken in takers.items():
@@ -177,7 +177,7 @@ def info(
 ) -> None:
     """Show what an index is: how it was built, of what, how many passages it holds and how much room it takes.
 
-    It also says of how many files it is, and what of its sources is not in it.
+    It also shows how many files it was built from, and which parts of its sources were left out.
 
     The passages are counted, and a file that is missing or cut off is reported.
     """

@@ -246,7 +246,7 @@ class MethodOptions(KeqaOptions):
         shown="bm25",
     )
     program: list[Path] | None = option(
-        "A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of it. "
+        "A compiled program, for the method that it was compiled for; that of a KEQA also for its variants. "
         "Once for each method; testbed is the KEQA that ships.",
         "-p",
         shown=False,

@@ -104,12 +104,12 @@ class PaperOptions(PresetLearningOptions):
         shown="local/minilm where it is installed",
     )
     labelling_lm: str | None = lm_option(
-        "Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
+        "Decides for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
     )
     labelling_api_base: str | None = server_of("--labelling-lm")
     cases: int = option("Questions of each set in Table 6, with all their steps.", min=0, default=1)
     pilot: Path | None = option(
-        "With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect."
+        "With --dry-run: the --out of a smaller run of the same, from whose costs the expected ones are computed."
     )
 
 
@@ -142,7 +142,7 @@ class KBMOptions:
     )
     draws: int = option("Answers drawn to a question, of Figure 2 and to learn from.", default=30, min=5, max=1000)
     judge_lm: str | None = lm_option(
-        "Says which answers to open Chinese questions are right, as in the paper; exact match does by default."
+        "Decides which answers to open Chinese questions are right, as in the paper; exact match does by default."
     )
     judge_api_base: str | None = server_of("--judge-lm")
 
@@ -183,7 +183,7 @@ def reproduce(
     kbm: KBMOptions,
     real: RealOptions,
 ) -> None:
-    """Run commands again whose figures are known, and say for each OK or the difference.
+    """Rerun commands whose figures are known, and report OK or the difference for each.
 
     They run on the testbed with the language model that ships with KEQA: no key and no network are needed. Exit code: 0
     where all figures are reproduced, 1 otherwise, 2 something to put right first.

@@ -50,7 +50,7 @@ class ServerOptions:
         shown="where only this machine reaches the server",
     )
     story: str = option(
-        "Where a stream of the chat endpoint tells how the answer is found: reasoning (the field reasoning_content), "
+        "Where a stream of the chat endpoint reports how the answer is found: reasoning (the field reasoning_content), "
         "text (between <think> and </think>, which chat windows fold away) or none.",
         default="reasoning",
     )

@@ -50,6 +50,9 @@ ANSWER_SOURCES = {
 }
 """What an answer comes from, in words."""
 
+WAYS = {"draft": "memory alone", "reading": "one search and its reading", "quizzes": "its quizzes"}
+"""What a question is settled by, in words."""
+
 _LONGEST, _LONGEST_MESSAGE = 2000, 160
 """A question or answer, and an error's message, of more characters is cut in the tree; the JSON has all of it."""
 
@@ -155,10 +158,7 @@ def _settled(event: QuizAnswered) -> Text:
 def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
     """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, and cost."""
     tree = Tree(plain(record.question, "bold"), guide_style="dim")
-    for quiz in record.quizzes:
-        _add_quiz(tree, quiz, f"Quiz {quiz.index}", full)
-    if record.fallback is not None:
-        _add_quiz(tree, record.fallback, "The question itself", full)
+    _add_quizzes(tree, record, full)
     if record.passages:
         _add_passages(tree, record.passages, (), full)
     if record.written is not None and record.written.statements:
@@ -201,6 +201,21 @@ def cost_line(cost: Cost) -> str:
     return ", ".join(filter(None, parts))
 
 
+def _add_quizzes(tree: Tree, record: QuestionRecord, full: bool) -> None:
+    """By what it was settled, the quizzes, and the question itself where that was answered."""
+    whole = record.settled_by in ("draft", "reading") and record.fallback is None
+    if record.settled_by is not None and (whole or record.chances):
+        chances = ", ".join(f"{way} {chance:.2f}" for way, chance in record.chances.items())
+        right = f" (probably right: {chances})" if chances else ""
+        tree.add(_labelled("settled by", f"{WAYS[record.settled_by]}{right}"))
+    if record.whole is not None:
+        _add_quiz(tree, record.whole, "The question itself", full)
+    for quiz in record.quizzes:
+        _add_quiz(tree, quiz, "The question itself" if whole else f"Quiz {quiz.index}", full)
+    if record.fallback is not None:
+        _add_quiz(tree, record.fallback, "The question itself", full)
+
+
 def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
     head = _labelled(label, quiz.text)
     if quiz.resolved is not None and quiz.resolved != quiz.text:
@@ -229,6 +244,8 @@ def _add_answer(branch: Tree, quiz: QuizRecord) -> None:
     if quiz.support:
         drawn = f"“{quiz.guess}”: " if quiz.supported is False and quiz.guess is not None else ""
         branch.add(plain(f"checked: {drawn}{quiz.support}", "dim"))
+    if quiz.weighed is not None:
+        branch.add(plain(str(quiz.weighed)))
     source = QUIZ_SOURCES[quiz.source]
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))
@@ -261,7 +278,7 @@ def _samples(quiz: QuizRecord) -> Text:
 
 def _verdict(quiz: QuizRecord) -> Text:
     words = ("known", "green") if quiz.known else ("unknown, so search", "magenta")
-    if quiz.stopped and (quiz.drafted or (quiz.certainty is not None and not quiz.complete)):
+    if quiz.stopped and (quiz.drafted or quiz.gate == "chooser" or (quiz.certainty is not None and not quiz.complete)):
         # What the draws agree on is not what decided.
         return plain(f"{quiz.stopped}: ").append(*words)
     parts = [] if quiz.consistency_exact is None else [_consistency(quiz)]

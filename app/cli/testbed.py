@@ -131,7 +131,7 @@ def _table(scores: list[SkillScore]) -> Table:
 def demo(
     *, questions: int = option("Test questions of the testbed.", default=60, min=2), as_json: bool = AS_JSON
 ) -> None:
-    """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
+    """Compare closed book, always retrieving, always searching and KEQA on the testbed, with the LM that ships with it.
 
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
@@ -163,15 +163,15 @@ def _demo_table(result: DemoResult) -> Table:
         best = row is result.compiled
         lead = "" if best else _written(row.f1_less(result.compiled), signed=True)
         spent = (f"{row.mean(name):.1f}" for name in ("retrievals", "requests"))
-        costs = (*spent, f"{row.seconds / result.questions:.2f}", str(_failed(row)))
+        costs = (*spent, f"{row.mean('tokens'):,.0f}", f"{row.seconds / result.questions:.2f}")
         cells: list[str | Text] = [row.method, _written(row.f1), _written(row.em), lead, *costs]
         rows.append([Text.assemble(cell, style="bold" if best else "") for cell in cells])
     # Narrow enough for a terminal of 80 columns.
     return table(
-        ("method", "F1", "EM", "lead", "retr.", "calls", "sec.", "failed"),
+        ("method", "F1", "EM", "lead", "retr.", "calls", "tokens", "sec."),
         rows,
         title="The testbed, answered by the language model that ships with KEQA",
-        caption="retrievals, LM calls and seconds are for one question",
+        caption="retrievals, LM calls, tokens and seconds are for one question",
         caption_justify="left",
         collapse_padding=True,
         pad_edge=False,
@@ -210,6 +210,7 @@ def _figures(result: DemoResult) -> dict[str, Any]:
             "lead_in_f1": None if row is result.compiled else asdict(row.f1_less(result.compiled)),
             "retrievals_per_question": row.mean("retrievals"),
             "lm_calls_per_question": row.mean("requests"),
+            "tokens_per_question": row.mean("tokens"),
             "seconds_per_question": row.seconds / result.questions,
             "failed": _failed(row),
             "untouched": len(row.untouched),

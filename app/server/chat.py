@@ -23,7 +23,7 @@ from keqa.storage.untrusted import plain
 Read = TypeVar("Read", bound=BaseModel)
 
 Story = Literal["reasoning", "text", "none"]
-"""Where a stream tells how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
+"""Where a stream reports how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
 
 _FREE = (None, "auto", "none")
 

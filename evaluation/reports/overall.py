@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import get_args
 
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, p_value, share, table, text
 from keqa.evaluation.reports.parts import (
@@ -20,6 +21,7 @@ from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unp
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
 from keqa.metrics.abstention import Declining
 from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
+from keqa.programs.declared import Way
 
 # The paper's level.
 _SIGNIFICANT = 0.05
@@ -94,6 +96,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
     remarks = {entry: _remark(entry, ranking) for entry in entries}
     rates, rate_notes = searching(entries)
     fares = {entry: Declining.of(entry.within()) for entry in entries}
+    steps = any(measure("settled by quizzes", entry.within()) not in (None, 1) for entry in entries)
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
     rows = [
         [
@@ -102,6 +105,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
             *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
             *(declining(fares[entry]) if declined else ()),
             *(untouched(entry) if touched else ()),
+            *(_settled(entry) if steps else ()),
             *((head, number(measure(name, entry.within()), digits)) for head, name, digits in _COSTS),
             ("not parsed", share(float(unparsed(entry.within())))),
             ("failed", count(sum(line.failed for line in entry.within()))),
@@ -114,6 +118,11 @@ def overall(entries: Sequence[Entry]) -> Grid:
     ruled = [place for place, (one, other) in pairs if one.own != other.own or one is ranking.keqa]
     notes = (*_notes(scores, ranking), *([DECLINING_NOTE] if declined else []), *rate_notes)
     return table("table1", f"Overall results on {len(ranking.every)} questions", rows, *notes, ruled=ruled)
+
+
+def _settled(entry: Entry) -> list[Named]:
+    """The share of the questions that each way settled."""
+    return [((way, "settled by"), number(measure(f"settled by {way}", entry.within()))) for way in get_args(Way)]
 
 
 def _remark(entry: Entry, ranking: _Ranking) -> str:

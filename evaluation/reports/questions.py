@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
@@ -24,6 +24,7 @@ from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
+from keqa.programs.declared import Way
 from keqa.programs.gate import leader
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
@@ -37,6 +38,7 @@ STEPS = ("quiz answering", "assessment", "everything else")
 NUMBERS = (
     *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples", "calls", "tokens", "seconds"),
     *("tokens read", "tokens written", "question retrieval ratio"),
+    *(f"settled by {way}" for way in get_args(Way)),
     *("citation recall", "citation precision", "told", "list recall", "list precision"),
     *(f"{role} {what}" for role in ROLES for what in ("samples", "tokens")),
     *(f"{step} {what}" for step in STEPS for what in ("seconds", "samples")),
@@ -195,11 +197,11 @@ def searched(record: QuestionRecord) -> list[tuple[str, bool]]:
     """The resolved text of each quiz of a question, and whether it was searched for.
 
     A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz
-    without a text: that of a baseline, and that of a fallback.
+    without a text: that of a baseline, that of a fallback, and that of a cascade which went on to its quizzes.
     """
     asked = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
     found = [(sys.intern(quiz.resolved or ""), quiz.retrieved) for quiz in asked]
-    found += [] if record.fallback is None else [("", record.fallback.retrieved)]
+    found += [("", whole.retrieved) for whole in (record.fallback, record.whole) if whole is not None]
     return found or [("", record.cost.retrievals > 0)]
 
 
@@ -285,4 +287,6 @@ def _numbers(line: RunLine) -> array[float]:
         found |= seconds
     if line.record is not None:
         found["question retrieval ratio"] = cost.retrievals > 0
+        if line.record.settled_by is not None:
+            found |= {f"settled by {way}": float(way == line.record.settled_by) for way in get_args(Way)}
     return array("d", (found.get(name, math.nan) for name in NUMBERS))

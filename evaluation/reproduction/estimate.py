@@ -22,11 +22,13 @@ from keqa.lms.adapter import adapter
 from keqa.lms.direct import quiet_litellm
 from keqa.lms.factory import Roles
 from keqa.metrics.answers import f1
+from keqa.optimize.boundary.choosing import FEWEST
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
 from keqa.optimize.options import Split
 from keqa.optimize.reference import Labeller
+from keqa.programs.boundary.chooser import WAYS
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
@@ -165,6 +167,11 @@ def estimate_compilation(
     bounds = _bounds(models, rehearse, factor, lambda words: len(words.encode("utf-8", "replace")) // 4)
     task = bounds[models["task"]]
     bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
+    # The chooser is learned from what each way to settle a question answers to all training questions.
+    for way in WAYS if options["tuning"] and spec.method.name == "keqa" and len(questions.train) >= FEWEST else ():
+        asked = estimate("", replace(spec, arguments={**spec.arguments, "settle": way}), questions.train, parts, models)
+        for model, more in asked.bounds.items():
+            bounds[model] = CostBounds(*map(total, zip(bounds[model], more, strict=True)))
     return Estimate("training", spec.label, len(questions.train), bounds)
 
 

@@ -113,6 +113,7 @@ def shipped(line: RunLine) -> RunLine:
             "question": asked,
             "quizzes": [quiz(one) for one in of.quizzes],
             "fallback": of.fallback and quiz(of.fallback),
+            "whole": of.whole and quiz(of.whole),
             "passages": [],
             # A message may repeat the prompt.
             "degradations": [one.model_copy(update={"message": ""}) for one in of.degradations],
@@ -274,7 +275,7 @@ def _failures(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:
         f"What went wrong, {lm}",
         rows,
         "Over all sets. Broken format: replies that could not be used, whether or not a second attempt mended it; cut "
-        "off: those of them that went on to the limit of tokens; loop: questions in whose answer or explanation the "
+        "off: those of them that reached the limit of tokens; loop: questions in whose answer or explanation the "
         "same words follow each other four times; refusal: answers that say that it is not known; failed: questions "
         "without an answer; other: what else was noted on the way, such as a decomposition that was of no use.",
     )

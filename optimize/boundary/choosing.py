@@ -16,8 +16,9 @@ from scipy.special import expit
 from keqa.errors import InputError
 from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.logistic import FOLDS, Array, Fit
-from keqa.programs.boundary.chooser import PLACES, WAYS, Chooser, Features, Step, Way
+from keqa.programs.boundary.chooser import PLACES, WAYS, Chooser, Features, Step
 from keqa.programs.boundary.light import Regression
+from keqa.programs.declared import Way
 
 FEWEST = 50
 """So many questions a step is learned from at least; a few hundred to rely on it."""
@@ -34,6 +35,14 @@ class Price(NamedTuple):
 
 READING, APART = Price(1, 1), Price(6, 2.5)
 """One search and one reading; and what IRCoT and KEQA take beyond, on average, of questions that are taken apart."""
+
+
+def _always(score: float) -> Regression:
+    return Regression(bias=score, signals={}, words=[0.0] * PLACES, slope=1, offset=0)
+
+
+_PASSED = Step(right=_always(-9), onward=_always(9))
+"""A step that always asks on: that of memory, where it was never asked."""
 
 
 class _Seen(NamedTuple):
@@ -80,7 +89,9 @@ class Learner:
         if len(outcomes) < FEWEST or len(self.roots) < FEWEST:
             raise InputError(f"{len(outcomes)} questions are too few to learn from: {FEWEST} at least")
         self.fold = np.array([order[one.root] for one in outcomes])
-        self.steps = [self._learned(outcomes, answers + 1) for answers in range(count)]
+        # Where memory is not asked, nothing is decided by its answer.
+        self.first = int(count > 1 and not any(one.draft for one in outcomes))
+        self.steps = [self._learned(outcomes, answers) for answers in range(self.first + 1, count + 1)]
 
     def _learned(self, outcomes: Sequence[RecordedOutcome], count: int) -> _Seen:
         features = [Features(one.seen.first(count)) for one in outcomes]
@@ -99,6 +110,7 @@ class Learner:
         if min(cost_per_call, cost_per_retrieval) < 0:
             raise InputError("costs are 0 or more")
         questions, last = np.arange(len(self.fold)), len(self.steps) - 1
+        begun, *prices = (Price(1, 0), *prices)[self.first :]
         costs = [cost_per_call * price.calls + cost_per_retrieval * price.retrievals for price in prices]
         # From the last step to the first, since what a step is worth depends on what follows.
         seen = self.steps[last]
@@ -115,8 +127,10 @@ class Learner:
             settled = np.where(asks_on, settled, place)
             steps.insert(0, Step(right=seen.regression, onward=onward, cost=cost))
         taken = [(settled > place).mean() for place in range(last)]
-        calls = 1 + sum(share * price.calls for share, price in zip(taken, prices, strict=False))
-        retrievals = sum(share * price.retrievals for share, price in zip(taken, prices, strict=False))
-        shares = {way: float((settled == place).mean()) for place, way in enumerate(WAYS[: last + 1])}
-        chooser = Chooser(steps=steps, roots=self.roots)
+        calls = begun.calls + sum(share * price.calls for share, price in zip(taken, prices, strict=False))
+        retrievals = begun.retrievals + sum(
+            share * price.retrievals for share, price in zip(taken, prices, strict=False)
+        )
+        shares = {way: float((settled == place).mean()) for place, way in enumerate(WAYS[self.first :][: last + 1])}
+        chooser = Chooser(steps=[_PASSED] * self.first + steps, roots=self.roots)
         return Chosen(chooser, float(right.mean()), float(calls), float(retrievals), shares)

@@ -37,7 +37,7 @@ from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.journal import SqliteStore
-from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
+from keqa.storage.untrusted import parse_jsonl, read_path, reasons
 
 TRIES = 30
 """So many answers KBM draws of a quiz."""
@@ -188,10 +188,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 def read_collected(path: str | Path) -> Collected:
     """Read what `write_collected` wrote; it may come from a stranger."""
-    with open_regular(path, links=True, error=InputError) as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise InputError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    content = read_path(path, _LARGEST_FILE, error=InputError)
     lines = parse_jsonl(content, path, error=InputError)
     number, first = next(lines, (1, None))
     if not isinstance(first, dict) or (first.get("format"), first.get("version")) != ("keqa-boundary-quizzes", 1):

@@ -20,7 +20,7 @@ from keqa.metrics.accuracy import contains_answer
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz, Probability
 from keqa.programs.boundary.chooser import Seen
 from keqa.programs.boundary.light import root_digest
-from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
+from keqa.storage.untrusted import parse_jsonl, read_path, reasons
 
 _LARGEST_FILE = 512 << 20
 _SPLITS = re.compile(r"(?:^|[^a-z])(train|dev|val|validation|test)$")
@@ -116,10 +116,7 @@ def _unescaped(text: Any) -> Any:
 
 def read_outcomes(path: str | Path, *, measured: bool = False) -> list[RecordedOutcome]:
     """Read a file of outcomes to learn from, or to be `measured` by: nothing learns from a test split."""
-    with open_regular(path, links=True, error=InputError) as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise InputError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    content = read_path(path, _LARGEST_FILE, error=InputError)
     split, found = _SPLITS.search(Path(path).stem.lower()), []
     for number, value in parse_jsonl(content, path, error=InputError):
         try:

@@ -19,8 +19,9 @@ from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.texts import text_of
+from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor, prompt_of
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.program import Program
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit

@@ -32,8 +32,8 @@ from keqa.programs.examination import Examination, draw_identity, means_the_same
 from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.uncertainty import wants_retrieval
+from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
-from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, fraction_text
 from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.stage import Stage
@@ -185,7 +185,7 @@ class Rowen(ExaminingBaseline):
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Answer, check and repair; see `Program.solve`."""
         first: Reply | None = None
-        with noted("answer", "went on to retrieve"):
+        with noted("answer", "continued with retrieval"):
             first = await from_memory(self.recall, asked)
         # An answer that says that it is not known needs no check to be repaired.
         score, wordings = Fraction(0), []

@@ -31,8 +31,8 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note, noted
 from keqa.programs.calls.texts import says_nothing, text_of
 from keqa.programs.examination import means_the_same
+from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
-from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
 from keqa.programs.stages.stage import Answering, Summarizing

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary.asked import FinetunedModel, PromptedModel
 from keqa.programs.boundary.light import FORMAT, VERSION, BoundaryError, BoundaryModel, Judgement, LightModel, Reads
-from keqa.storage.untrusted import open_regular, parse_json, reasons
+from keqa.storage.untrusted import parse_json, read_path, reasons
 
 __all__ = [
     "BoundaryError",
@@ -54,10 +54,7 @@ def model_from(value: Any, where: str | Path = "the boundary model", lm: str | N
 
 def read_model(path: str | Path) -> BoundaryModel:
     """Read the file of a boundary model; that of a fine-tuned one names the folder of its weights, beside it."""
-    with open_regular(path, links=True) as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
+    content = read_path(path, _LARGEST_FILE)
     value, lm = parse_json(content, path), None
     if isinstance(value, dict) and value.get("kind") == "finetuned" and isinstance(value.get("lm"), str):
         lm = value.pop("lm")

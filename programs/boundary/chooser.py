@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 from zlib import crc32
 
 from pydantic import Field, ValidationError
@@ -22,13 +22,13 @@ from pydantic import Field, ValidationError
 from keqa.errors import ConfigurationError
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import is_abstention, overlap, tokens
-from keqa.programs.boundary.light import Regression, Root, Strict
-from keqa.storage.untrusted import open_regular, parse_json, reasons
+from keqa.programs.boundary.light import Regression, Root, Strict, digest
+from keqa.programs.declared import Way
+from keqa.storage.untrusted import parse_json, read_path, reasons
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Way = Literal["draft", "reading", "quizzes"]
 WAYS: tuple[Way, ...] = ("draft", "reading", "quizzes")
 """The steps by what settles a question, in their order, each of which gives an answer."""
 
@@ -303,6 +303,17 @@ class Choice(NamedTuple):
         return self.onward is not None and self.onward > max(self.right)
 
 
+class Chooses(Protocol):
+    """What a program asks which answer to believe, and whether to ask on; it has a step for each count of answers."""
+
+    @property
+    def steps(self) -> Sequence[Any]:
+        """What is judged once there are so many answers."""
+
+    def choose(self, seen: Seen) -> Choice:
+        """Choose by the answers so far."""
+
+
 class Step(Strict):
     """What is judged once there are so many answers; `onward` is for all steps but the last."""
 
@@ -319,6 +330,14 @@ class Chooser(Strict):
     steps: Annotated[list[Step], Field(min_length=1, max_length=len(WAYS))]
     roots: Annotated[list[Root], Field(max_length=100_000)] = Field(default_factory=list)
 
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what is well-formed and cannot choose."""
+        for count, step in enumerate(self.steps, 1):
+            names = Features(Seen("?", "", ("?",) * count)).signals(0).keys()
+            for one in filter(None, (step.right, step.onward)):
+                if not one.signals.keys() <= names or len(one.words) != PLACES:
+                    raise ValueError(f"step {count} weighs what this version does not see")
+
     def choose(self, seen: Seen) -> Choice:
         """Choose by the answers so far."""
         count = len(seen.answers)
@@ -334,15 +353,20 @@ class Chooser(Strict):
         """All that it is, as JSON values."""
         return self.model_dump(mode="json")
 
+    def spec(self) -> Mapping[str, Any]:
+        """What its choices depend on, in short: for fingerprints and the headers of run files."""
+        return {"steps": len(self.steps), "digest": digest(self.model_dump(mode="json", exclude={"roots"}))}
 
-def read_chooser(path: str | Path) -> Chooser:
-    """Read the file of a chooser, which may come from a stranger."""
-    with open_regular(path, links=True) as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
-    value = parse_json(content, path)
+
+def chooser_from(value: Any, where: str | Path) -> Chooser:
+    """A chooser from JSON values, which may come from a stranger."""
     try:
         return Chooser.model_validate(value)
     except ValidationError as error:
-        raise ConfigurationError(f"{path} is no chooser that can be used: {reasons(error)}") from None
+        raise ConfigurationError(f"{where} is no chooser that can be used: {reasons(error)}") from None
+
+
+def read_chooser(path: str | Path) -> Chooser:
+    """Read the file of a chooser, which may come from a stranger."""
+    content = read_path(path, _LARGEST_FILE)
+    return chooser_from(parse_json(content, path), path)

@@ -13,7 +13,7 @@ from keqa.programs.arguments import check
 from keqa.programs.gates import saved_gate
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.embedding import is_built_in, portable
-from keqa.programs.settings import Settings
+from keqa.programs.settings import CHOOSERS, Settings
 from keqa.programs.stages.selection import lexical_similarity
 
 OWN = "own"
@@ -67,8 +67,9 @@ def read_values(
     for name, value in found.items():
         if value == OWN and name in ("gate", "similarity"):
             raise ConfigurationError(f"the program was compiled with a {name} of your own; give it again as {name}=…")
-    if isinstance(found.get("model"), str):
-        raise ConfigurationError(f"a saved {method} holds its model, and opens no file")
+    for part in ("model", *CHOOSERS):
+        if isinstance(found.get(part), str):
+            raise ConfigurationError(f"a saved {method} holds its {part}, and opens no file")
     if found.get("similarity") is not None:
         found["similarity"] = _named_model(found["similarity"], embedder)
     if found.get("gate") is not None:

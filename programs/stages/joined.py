@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import dspy
@@ -17,7 +18,7 @@ from keqa.programs.calls.texts import Copies, text_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
-from keqa.programs.stages.stage import Stage, is_the_question, written_quizzes
+from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
 from keqa.signatures import AnswerAndCite, DraftQuizzes
 
 
@@ -34,17 +35,20 @@ class Drafting(Stage):
     async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
         """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
         model = str(getattr(self.draft.lm or dspy.settings.lm, "model", ""))
-        asked: dict[str, Any] = {"question": question, "most": self.max_quizzes, "own": own}
+        copies = Copies(self.draft, [question], "quizzes") if own else None
+        asking = partial(ask, self.draft, "decompose", copies=copies, question=question)
         try:
-            config = None if self._refused == model else LOGPROBS
-            quizzes, reply = await written_quizzes(self.draft, **asked, config=config)
+            reply = await (asking() if self._refused == model else asking(config=LOGPROBS))
         except ConfigurationError as error:
             if not tells_no_probabilities(error):
                 raise
             self._refused = model
-            quizzes, reply = await written_quizzes(self.draft, **asked)
-        if reply is None:
-            return quizzes, {}
+            return await self.run(question, own=own)
+        except CallError as error:
+            return not_decomposed(question, error), {}
+        quizzes = written_quizzes(reply, question, self.max_quizzes)
+        if not quizzes:
+            return not_decomposed(question), {}
         drafts = [text_of(draft) for draft in reply.drafts or []]
         places = {quiz.index: quiz.index - 1 for quiz in quizzes}
         again = next((quiz.index for quiz in quizzes if is_the_question(quiz.text, question)), None)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.data.question import AnswerType, Quiz
-from keqa.metrics.answers import is_abstention
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.boundary.chooser import Seen
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note, report
 from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
 from keqa.programs.prediction import PassagesKept
-from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource
+from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.documents import (
@@ -115,7 +116,7 @@ class PassageReading:
         picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
-            return (answer, "passages") if picked else None
+            return self._weighed(asked, answer) if picked else None
         told = answer is not None and asked.told_by(answer)
         supported = told and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
@@ -127,6 +128,25 @@ class PassageReading:
         missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, looked)
         asked.fields |= {"missing": missing, "guess": answer if told else memory}
         return None, "unanswered"
+
+    def _weighed(self, asked: AskedQuiz, answer: str | None) -> tuple[str | None, QuizSource]:
+        """The answer from passages, or another one from memory that the arbiter finds more probably right."""
+        text, draws, arbiter = asked.text, asked.found, self.settings.arbiter
+        memory = None if draws is None else draws.leading
+        if arbiter is None or draws is None or not memory or not answer or same_answer(memory, answer, *asked.what[1:]):
+            return answer, "passages"
+        first, *others = sorted((one for one in draws.made if one.answer), key=lambda one: one.text != memory)
+        further = tuple(str(one.text) for one in others)
+        remembered, read = arbiter.choose(Seen(text, "", (memory, answer), first.probability, further)).right
+        keeps = remembered > read
+        asked.fields["weighed"] = Weighed(
+            memory=memory,
+            evidence=answer,
+            memory_right=remembered,
+            evidence_right=read,
+            kept="memory over evidence" if keeps else "evidence over memory",
+        )
+        return (memory, "memory") if keeps else (answer, "passages")
 
     async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[list[Hit], list[PassageVerdict]]:
         """The passages that were found, and which of them are read."""
@@ -161,14 +181,31 @@ class PassageReading:
         return verdicts
 
     async def _cited(self, asked: AskedQuiz, hits: list[Hit], citing: Citing) -> str | None:
-        """Read the passages found in one call, and keep those that its answer cites; None where that is no answer."""
-        text, number, documents = asked.text, asked.quiz.index, self.documents
+        """Read the passages found in one call, and keep those that its answer cites; None where that is no answer.
+
+        Those of unreliable sources are read by themselves, and only where the others do not tell.
+        """
         verdicts = unjudged(hits, "not read: of too many, the first were")
-        if documents is not None:
-            verdicts = without_older(text, verdicts)
-        # Unreliable sources come last.
+        if self.documents is not None:
+            verdicts = without_older(asked.text, verdicts)
         doubted = self.picking.doubted(hits)
-        order = sorted((place for place, one in enumerate(verdicts) if one.kept), key=doubted.__getitem__)
+        places = [place for place, one in enumerate(verdicts) if one.kept]
+        asked.passages = with_cited(verdicts, places, 0, (), "")
+        for place in (place for place in places if doubted[place]):
+            why = "not read, since more reliable passages tell the answer"
+            asked.passages[place] = asked.passages[place].model_copy(update={"why": why})
+        for order in ([place for place in places if doubted[place] is doubt] for doubt in (False, True)):
+            answer = await self._cited_among(asked, hits, order, citing) if order else None
+            if answer is not None:
+                return answer
+        asked.passages = self._with_top(asked.passages)
+        return None
+
+    async def _cited_among(
+        self, asked: AskedQuiz, hits: Sequence[Hit], order: Sequence[int], citing: Citing
+    ) -> str | None:
+        """The answer that one call gives of the passages at some places; None where they do not tell."""
+        text, number, documents = asked.text, asked.quiz.index, self.documents
         passages = [hits[place].passage for place in order]
         shown = [one.rendered if documents is None else documents.shown(one) for one in passages]
         try:
@@ -176,7 +213,8 @@ class PassageReading:
             answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
         except CallError as error:
             why = "no reply to it could be used"
-            asked.passages = [verdict_on(hit, "failed", kept=False, why=why) for hit in hits]
+            for place in order:
+                asked.passages[place] = verdict_on(hits[place], "failed", kept=False, why=why)
             self._take_for_none(asked, error)
             return None
         why = "cited for an answer"
@@ -184,13 +222,13 @@ class PassageReading:
             found = carrying(answer, text, passages[:read], cited)
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
-        asked.passages = with_cited(verdicts, order, read, cited, why)
+        asked.passages = with_cited(asked.passages, order, read, cited, why)
         if cited and asked.told_by(answer):
             await self._check(asked, answer, [shown[position] for position in cited])
             return str(answer)
         if not cited and not is_abstention(answer, asked.what[2]):
             note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
-        asked.passages = self._with_top(with_cited(verdicts, order, read, (), why))
+        asked.passages = with_cited(asked.passages, order, read, (), why)
         return None
 
     async def _read(self, asked: AskedQuiz, picked: Sequence[Passage]) -> str | None:

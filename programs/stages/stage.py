@@ -161,30 +161,20 @@ def is_the_question(quiz: str, question: str) -> bool:
     return normalize(quiz) == normalize(question)
 
 
-async def written_quizzes(
-    predictor: dspy.Predict, question: str, most: int, *, own: bool = False, config: Mapping[str, Any] | None = None
-) -> tuple[list[Quiz], dspy.Prediction | None]:
-    """The quizzes that a call writes, so many at most, and its reply; the question itself, and None, where it fails.
-
-    There is at least one. With `own`, quizzes that were copied from a demonstration are refused. One that is the
-    question has no references: a "#1" in it is the user's own.
-    """
-    whole, single = [Quiz(1, question)], "took the question for the single quiz"
-    copies = Copies(predictor, [question], "quizzes") if own else None
-    set_up: dict[str, Any] = {} if config is None else {"config": dict(config)}
-    try:
-        prediction = await ask(predictor, "decompose", copies=copies, question=question, **set_up)
-    except CallError as error:
-        note("decompose", error.cause, error.message, single)
-        return whole, None
+def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> list[Quiz]:
+    """The quizzes that a call wrote, so many at most. A single one that is the question has none of its references."""
     quizzes = numbered_quizzes([str(quiz) for quiz in prediction.quizzes or []])
-    if not quizzes:
-        note("decompose", "EmptyDecomposition", "no quiz was written", single)
-        return whole, None
     if len(quizzes) > most:
         note("decompose", "TooManyQuizzes", f"{len(quizzes)} quizzes, more than {most}", f"kept the first {most}")
         quizzes = quizzes[:most]
-    return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes, prediction
+    return [Quiz(1, question)] if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes
+
+
+def not_decomposed(question: str, error: CallError | None = None) -> list[Quiz]:
+    """The question as its only quiz, as no call wrote one."""
+    cause, message = ("EmptyDecomposition", "no quiz was written") if error is None else (error.cause, error.message)
+    note("decompose", cause, message, "took the question for the single quiz")
+    return [Quiz(1, question)]
 
 
 class Decomposition(Stage):
@@ -196,8 +186,13 @@ class Decomposition(Stage):
     max_quizzes = 8
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
-        """See `written_quizzes`."""
-        return (await written_quizzes(self.decompose, question, self.max_quizzes, own=own))[0]
+        """At least one; with `own`, quizzes that were copied from a demonstration are refused."""
+        copies = Copies(self.decompose, [question], "quizzes") if own else None
+        try:
+            reply = await ask(self.decompose, "decompose", copies=copies, question=question)
+        except CallError as error:
+            return not_decomposed(question, error)
+        return written_quizzes(reply, question, self.max_quizzes) or not_decomposed(question)
 
 
 class Generation(Stage):

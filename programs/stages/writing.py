@@ -16,8 +16,8 @@ from keqa.programs.calls.session import Session, context, gather, note, run_bloc
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
 from keqa.programs.declared import Style, WantedStyle
-from keqa.programs.predictor import trained_on_prompts
-from keqa.programs.program import RecordBuilder
+from keqa.programs.prediction import RecordBuilder
+from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
@@ -63,13 +63,13 @@ class Writing(Stage):
     }
 
     def style_of(self, asked: Question, style: WantedStyle) -> Style:
-        """How a question is answered; in short where the language model knows the papers' prompts alone."""
+        """How a question is answered; in short where a language model was fine-tuned: it knows no prompt of writing."""
         style = context().style or style
         if asked.answer_type != "short":
             return "short"
         if style != "auto":
             return style
-        return "short" if trained_on_prompts(self.write.lm or dspy.settings.lm) else told_style(asked.question)
+        return "short" if fine_tuned(self.write.lm or dspy.settings.lm) else told_style(asked.question)
 
     async def lists(self, asked: Question, story: RecordBuilder, reading: PassageReading) -> bool:
         """List what passages tell, and say whether that settles the question."""
@@ -99,7 +99,7 @@ class Writing(Stage):
 
     async def writes(self, asked: Question, story: RecordBuilder, style: Style, reading: PassageReading) -> None:
         """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
-        settled = [*story.quizzes, *([] if story.fallback is None else [story.fallback])]
+        settled = [one for one in (*story.quizzes, story.fallback, story.whole) if one is not None]
         found = [one for quiz in settled for one in quiz.passages if one.kept]
         try:
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)

@@ -74,6 +74,10 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert cells["threshold"] == ["4/5", "2/5"]
     assert cells["compiled"][0] == "1.000"
     assert cells["tuned"] == ["settings", "1.000", "kept"]
+    # Over documents of one's own, memory alone is no part.
+    assert (cells["reading"][-1], cells["quizzes"][:3]) == ("kept", ["taking", "apart", "1.000"])
+    assert "memory alone" not in ended.out
+    assert "one search and one reading (reading) is kept: nothing scores better, and of those as good" in ended.out
     assert any(line.startswith("utility reference: ") for line in lines)
     assert any(f"language models: {server.count:,} calls" in line for line in lines)
     assert any("train.jsonl, line 6: there is no answer" in line for line in lines)
@@ -86,7 +90,9 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     again = keqa_command(*command)
     assert (again.code, server.count) == (0, calls)
     assert any("earlier runs in the same folder" in line for line in again.out.splitlines())
-    assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
+    asked = ("ask", "Whom?", "--program", out, *served)
+    assert keqa_command(*asked, "--settle", "quizzes").code == 0
+    assert keqa_command(*asked).code == 3
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(

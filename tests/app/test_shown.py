@@ -20,6 +20,7 @@ from keqa.programs.records import (
     QuestionRecord,
     QuizRecord,
     SampleRecord,
+    Weighed,
 )
 
 LONG = "Carmouth has a mayor. " + "It rains there, as everybody knows. " * 20
@@ -154,6 +155,34 @@ def test_the_fallback_an_empty_search_and_a_long_question_are_shown():
         assert part in text
     text = story(None, question="x" * 100_000)
     assert (len(text) < 4000, "100,000 characters" in text) == (True, True)
+
+
+JUDGED = {"gate": "chooser", "certainty": 0.4, "stopped": "right with 0.40, and a reading is worth 0.70"}
+
+
+def test_by_what_a_question_was_settled_is_told_with_how_probably_each_answer_is_right():
+    one = {"samples": [SampleRecord(text="Anna", cluster=0)], "clusters": UNKNOWN.clusters[:1], "tries": 1}
+    asked = {"index": 0, "text": "Why?", "resolved": "Why?", "complete": True}
+    whole = UNKNOWN.model_copy(update={**asked, **one, **JUDGED})
+    chances = {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}
+    apart = story(KNOWN, settled_by="quizzes", chances=chances, whole=whole)
+    assert [line.strip("│├─└ ") for line in apart.splitlines() if "passage" not in line][1:5] == [
+        "settled by: its quizzes (probably right: draft 0.30, reading 0.50, quizzes 0.80)",
+        "The question itself: Why?",
+        "asked 1 time: “Anna” ×1",
+        "right with 0.40, and a reading is worth 0.70: unknown, so search",
+    ]
+    assert "Quiz 1: Who governs Carmouth?" in apart
+    assert "settled by: memory alone\n├── The question itself: Who governs" in story(KNOWN, settled_by="draft")
+    assert "settled by" not in story(KNOWN, settled_by="quizzes")
+
+
+def test_what_an_arbiter_kept_is_told():
+    found = Weighed(memory="Anna", evidence="Flora", memory_right=0.7, evidence_right=0.2, kept="memory over evidence")
+    other = found.model_copy(update={"kept": "evidence over memory", "evidence_right": 0.9})
+    lines = [story(UNKNOWN.model_copy(update={"weighed": one})) for one in (found, other)]
+    assert "memory over evidence: “Anna” (0.70) is more probably right than “Flora” (0.20)" in lines[0]
+    assert "evidence over memory: “Flora” (0.90) is more probably right than “Anna” (0.70)" in lines[1]
 
 
 def test_failures_met_alike_take_one_line_and_long_messages_are_cut():

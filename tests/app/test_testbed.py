@@ -62,9 +62,9 @@ def test_the_table_of_the_demo(demo):
     assert asked == [4]
     rows = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
     # The compiled program leads by 1, 1, .5 and .5, above zero on every question.
-    assert ["closed book", "0.25", "0.00", "+0.75*", "0.0", "1.0", "0.50", "1"] in rows
-    assert ["KEQA", "0.88", "0.75", "+0.12", "1.2", "17.5", "2.00", "0"] in rows
-    assert ["KEQA, compiled", "1.00", "1.00", "1.0", "16.0", "2.00", "0"] in rows
+    assert ["closed book", "0.25", "0.00", "+0.75*", "0.0", "1.0", "100", "0.50"] in rows
+    assert ["KEQA", "0.88", "0.75", "+0.12", "1.2", "17.5", "100", "2.00"] in rows
+    assert ["KEQA, compiled", "1.00", "1.00", "1.0", "16.0", "100", "2.00"] in rows
     assert "Untouched by failures, of 4: closed book 3 (F1 0.33, EM 0.00); all of the other rows." in out
     assert "Untouched by failures: all 4 questions of every row." in demo(rows=(KEQA, COMPILED))[0]
     touched = result("KEQA", [(1, 1), (0, 0.5), (1, 1), (1, 1)], unreadable=1, **COSTS)

@@ -61,9 +61,3 @@ def test_a_command_that_is_killed_leaves_what_one_leaves_that_is_not(command, ca
     assert (last["kills"], last["broken"]) == (3, {})
     assert last["rounds"] >= 1
     assert last["repeated"] <= last["in_flight"]
-
-
-def test_a_change_of_an_index_that_is_killed_ends_well_the_next_time(capsys):
-    assert kills.main(["--kills", "12", "--commands", "add", "remove", "sync"]) == 0
-    last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (last["kills"], last["rounds"], last["broken"]) == (12, 12, {})

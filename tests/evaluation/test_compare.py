@@ -184,8 +184,8 @@ def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
     own = {"gate-boundary": {"model": make_model()}, "gate-random": {"threshold": "1/2"}}.get(name, {})
     program = make(replace(spec, arguments=own), parts)
     arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
-    # Fixed demonstrations are among the prompts where they are shown; the joined forms are told where they are on.
-    arguments -= {"demonstrations", "draft", "cite"}
+    # Fixed demonstrations are among the prompts where they are shown; what came later is told where it is not usual.
+    arguments -= {"demonstrations", "draft", "cite", "settle", "chooser", "arbiter"}
     told = describe(program)["settings"]
     assert arguments <= set(told)
 

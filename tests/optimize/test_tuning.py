@@ -39,7 +39,7 @@ def only(**values):
 def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
-    return own | off | {"on_nothing_helpful": "largest_cluster"} | others
+    return own | off | {"on_nothing_helpful": "largest_cluster", "settle": "quizzes"} | others
 
 
 @pytest.fixture
@@ -320,6 +320,7 @@ def test_what_is_tried_where_nothing_is_said():
         "threshold": ("0.4", "0.6", "0.8", "1"),
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
+        "settle": ("draft", "reading", "quizzes", "cascade"),
         **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
         "on_nothing_helpful": ("largest_cluster", "closed_book"),
@@ -338,9 +339,11 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
     ]
     assert (found["listwise"], found["prefer_reliable"]) == ((False, True), (False,))
     assert own_choice(program())["threshold"] == "2/3"
-    shipped = program()
-    shipped.set_lm(dspy.LM("keqa/tiny"))
-    assert (values_to_try(shipped, SOME)["draft"], values_to_try(shipped, SOME)["cite"]) == ((False,), (False,))
+    tuned = program()
+    tuned.set_lm(dspy.LM("openai/scripted"))
+    for predictor in tuned.predictors():
+        predictor.lm.finetuned = True
+    assert (values_to_try(tuned, SOME)["draft"], values_to_try(tuned, SOME)["cite"]) == ((False,), (False,))
 
 
 def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):

@@ -228,7 +228,8 @@ def test_a_number_that_is_not_there_is_ignored(made):
     assert (note.cause, note.message, note.touches) == ("UnknownCitation", "no passage has the number 9", False)
 
 
-def test_passages_of_unreliable_sources_are_read_last(made):
+@pytest.mark.parametrize("told", [True, False])
+def test_passages_of_unreliable_sources_are_read_where_the_others_do_not_tell(made, told):
     class Doubting:
         def source_of(self, passage):
             return type("Source", (), {"unreliable": "rains" not in passage, "__str__": lambda self: "doubted"})()
@@ -236,12 +237,15 @@ def test_passages_of_unreliable_sources_are_read_last(made):
         def __call__(self, quiz, passage):
             return ()
 
-    said = replies((), read={"born": ([1], "Bergen")})
-    program, engine = made(said=said, decompose=False, examine=False, prefer_reliable=True, reference=Doubting())
+    cited = {"born": ([1], "Bergen")} if told else {"": ([], "UNKNOWN")}
+    program, engine = made(
+        said=replies((), read=cited), decompose=False, examine=False, prefer_reliable=True, reference=Doubting()
+    )
     record = program(TWO_HOPS).record
-    (inputs,) = engine.asked("AnswerAndCite")
-    assert list(json.loads(inputs["passages"]).values()) == [TEXTS[2], TEXTS[0], TEXTS[1]]
-    assert [one.passage_id for one in record.quizzes[0].passages if one.kept] == ["p2"]
+    read = [list(json.loads(inputs["passages"]).values()) for inputs in engine.asked("AnswerAndCite")]
+    assert read == [[TEXTS[2]]] if told else read == [[TEXTS[2]], [TEXTS[0], TEXTS[1]]]
+    assert [one.passage_id for one in record.quizzes[0].passages if one.kept] == (["p2"] if told else [])
+    assert ("more reliable" in record.quizzes[0].passages[0].why) is told
 
 
 def test_what_the_documents_do_not_say_is_a_finding(made):

@@ -7,6 +7,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
+from fixtures.choosers import chooser
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
@@ -30,6 +31,8 @@ EVERY = {
     "temperature": (1.0, 0.7),
     "top_p": (None, 0.9),
     "settle": ("quizzes", "reading"),
+    "chooser": (None, None),
+    "arbiter": (None, None),
     "decompose": (True, False),
     "examine": (True, False),
     "pick": (True, False),
@@ -57,7 +60,12 @@ EVERY = {
     "seed": (0, 11),
 }
 DEFAULTS, OTHERS = ({name: values[place] for name, values in EVERY.items()} for place in (0, 1))
-PARTS = {"gate": CertaintyGate(), "similarity": lambda triples, sentences: [0.0] * len(sentences)}
+PARTS = {
+    "gate": CertaintyGate(),
+    "chooser": chooser(0.5),
+    "arbiter": chooser(0.5, {}),
+    "similarity": lambda triples, sentences: [0.0] * len(sentences),
+}
 
 
 def there_and_back(program: KEQA, **given) -> KEQA:

@@ -5,18 +5,31 @@ from __future__ import annotations
 import json
 
 import pytest
+from fixtures.choosers import chooser
 
 import keqa
 from keqa.errors import ConfigurationError
-from keqa.programs.fingerprint import program_fingerprint
+from keqa.programs.abstention import record_signals
+from keqa.programs.boundary.chooser import read_chooser
+from keqa.programs.fingerprint import program_fingerprint, program_spec
+from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
-from keqa.programs.program import UnansweredError
+from keqa.programs.prediction import UnansweredError, sources_of
 from keqa.programs.records import QuestionRecord
 
 QUESTION = "Where was the author of The Grey Harbour born?"
 PLAN = ["Who wrote The Grey Harbour?", "Where was #1 born?"]
 TEXTS = ("The Grey Harbour is a novel by Ann Ok, born in Bergen.", "It rains in Oslo.")
 PAPERS = {"listwise": True, "tries": 1}
+
+
+class NeverKnown:
+    """A gate that takes every quiz for unknown, once there is a draw."""
+
+    name, threshold = "never known", None
+
+    def decide(self, draws):
+        return Verdict(False) if draws.drawn else 1
 
 
 def replies(plan=PLAN, memory="Oslo", helpful=(True, False), summary="Bergen"):
@@ -110,3 +123,197 @@ def test_a_way_is_saved_and_is_part_of_what_an_answer_depends_on(made, tmp_path)
 
 def test_a_record_of_before_says_nothing_of_it():
     assert QuestionRecord.model_validate_json('{"question": "Who?"}').settled_by is None
+
+
+READ, APART = {"draft": 0.3, "reading": 0.6}, {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}
+DRAFT = {"AnswerQuiz": 1}
+READING = DRAFT | {"JudgeUtilities": 1, "AnswerWithKnowledge": 1}
+ALL = READING | {"AnswerQuiz": 3, "DecomposeQuestion": 1, "Summarize": 1}
+
+
+@pytest.mark.parametrize(
+    ("chooses", "calls", "searches", "answer", "source", "way", "chances"),
+    [
+        (chooser(0.9, READ, onward=[0.7]), DRAFT, 0, "Oslo", "memory", "draft", {"draft": 0.9}),
+        (chooser(0.9), DRAFT, 0, "Oslo", "memory", "draft", {"draft": 0.9}),
+        (chooser(0.4, READ, onward=[0.7]), READING, 1, "Bergen", "passages", "reading", READ),
+        (
+            *(chooser(0.4, {"draft": 0.7, "reading": 0.6}, APART, onward=[0.7, 0.6]), READING, 1, "Oslo", "memory"),
+            *("draft", {"draft": 0.7, "reading": 0.6}),
+        ),
+        (chooser(0.4, READ, APART, onward=[0.7, 0.7]), ALL, 1, "Molde", "summary", "quizzes", APART),
+        (
+            *(chooser(0.4, READ, {**APART, "reading": 0.9}, onward=[0.7, 0.7]), ALL, 1, "Bergen", "fallback"),
+            *("reading", {**APART, "reading": 0.9}),
+        ),
+        (
+            *(chooser(0.4, READ, {**APART, "draft": 0.9}, onward=[0.7, 0.7]), ALL, 1, "Oslo", "memory"),
+            *("draft", {**APART, "draft": 0.9}),
+        ),
+    ],
+)
+def test_a_cascade_takes_each_step_that_is_worth_it(made, chooses, calls, searches, answer, source, way, chances):
+    program, engine, searched = made(settle="cascade", chooser=chooses, said=replies(summary="Molde"))
+    record = program(QUESTION).record
+    assert engine.count == calls
+    assert len(searched.queries) == searches
+    assert (record.answer, record.answer_source, record.settled_by) == (answer, source, way)
+    assert record.chances == pytest.approx(chances)
+    assert [(one.text, one.quizzes) for one in sources_of(record)] == ([(TEXTS[0], [])] if way == "reading" else [])
+    assert QuestionRecord.model_validate_json(record.model_dump_json()) == record
+
+
+def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
+    chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
+    record = made(settle="cascade", chooser=chooses, probability=0.5)[0](QUESTION).record
+    whole = record.whole
+    assert (whole.resolved, whole.answer, whole.source, whole.gate) == (QUESTION, "Bergen", "passages", "chooser")
+    assert (whole.known, whole.stopped) == (False, "right with 0.40, and a reading is worth 0.70")
+    assert whole.samples[0].model_dump(include={"text", "probability"}) == {
+        "text": "Oslo",
+        "probability": pytest.approx(0.5),
+    }
+    assert record.fallback is None
+    assert len(record.quizzes) == 2
+
+
+@pytest.mark.parametrize(
+    ("plan", "calls"),
+    [
+        # It is its own only quiz, or one of them, or asked by itself in the end.
+        ([QUESTION], {"DecomposeQuestion": 1}),
+        (["Who wrote The Grey Harbour?", QUESTION], {"DecomposeQuestion": 1, "AnswerQuiz": 2, "Summarize": 1}),
+        (["Who wrote #2?", "Where was #1 born?"], {"DecomposeQuestion": 1}),
+    ],
+)
+def test_nothing_is_asked_or_searched_for_twice(made, plan, calls):
+    chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
+    program, engine, searched = made(settle="cascade", chooser=chooses, said=replies(plan, summary="Molde"))
+    record = program(QUESTION).record
+    assert engine.count == READING | calls
+    assert searched.queries == [QUESTION]
+    apart = "Summarize" in calls
+    assert (record.answer, record.settled_by) == (("Molde", "quizzes") if apart else ("Bergen", "reading"))
+
+
+def test_a_reading_that_finds_nothing_leaves_the_draft(made):
+    chooses = chooser(0.4, {"draft": 0.3, "reading": 0.9}, onward=[0.7])
+    said = replies(helpful=(False, False))
+    program, engine, _ = made(settle="cascade", chooser=chooses, said=said)
+    record = program(QUESTION).record
+    # The draft is the closed-book answer, and what was not read is not believed.
+    assert engine.count == {"AnswerQuiz": 1, "JudgeUtilities": 1}
+    assert (record.answer, record.settled_by, record.chances) == ("Oslo", "draft", {"draft": pytest.approx(0.3)})
+
+
+def test_over_documents_of_ones_own_a_cascade_begins_with_reading(made):
+    chooses = chooser(0.9, {"draft": 0.9, "reading": 0.6}, onward=[0.1])
+    program, engine, _ = made(settle="cascade", chooser=chooses, own=True)
+    record = program(QUESTION).record
+    assert (record.answer, record.settled_by) == ("Bergen", "reading")
+    assert record.chances == {"reading": pytest.approx(0.6)}
+    assert not {"AnswerQuiz", "AnswerQuizIfSure"} & engine.count.keys()
+
+
+def test_documents_that_say_nothing_are_taken_apart_or_told(made):
+    def said(name, inputs, config):
+        return {"answer": "UNKNOWN"} if name == "AnswerFromDocuments" else replies()(name, inputs, config)
+
+    stops = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.1]), own=True, said=said)[0](QUESTION).record
+    assert (stops.answer_source, stops.settled_by, stops.chances.get("draft")) == ("unanswered", "reading", None)
+
+
+def test_a_search_that_fails_is_no_reason_to_believe_memory(made):
+    chooses = chooser(0.4, {"draft": 0.9, "reading": 0.1}, onward=[0.7])
+    program, _, searched = made(settle="cascade", chooser=chooses, said=replies(memory="unknown"))
+    searched.error = RuntimeError("down")
+    with pytest.raises(UnansweredError):
+        program(QUESTION)
+
+
+def test_a_draft_that_fails_leaves_the_reading(made):
+    def said(name, inputs, config):
+        return "" if name == "AnswerQuiz" else replies()(name, inputs, config)
+
+    record = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.1]), said=said)[0](QUESTION).record
+    assert (record.answer, record.settled_by, record.touched) == ("Bergen", "reading", True)
+
+
+def test_a_cascade_needs_a_chooser(made):
+    with pytest.raises(ConfigurationError, match=r"keqa compile.*keqa boundary train --outcomes FILE --kind chooser"):
+        KEQA(None, settle="cascade")
+    program = made()[0]
+    with pytest.raises(ConfigurationError, match="needs a chooser"):
+        program.settle = "cascade"
+    with pytest.raises(ConfigurationError, match="an arbiter sees two answers"):
+        program.arbiter = chooser(0.5)
+    with pytest.raises(ConfigurationError, match="chooser must be a chooser, or its file"):
+        program.chooser = 3
+
+
+def test_a_chooser_is_saved_with_its_program_and_opens_no_file(made, tmp_path):
+    chooses = chooser(0.9, READ, onward=[0.7])
+    file = tmp_path / "chooser.json"
+    file.write_text(json.dumps(chooses.written()))
+    program = KEQA(None, settle="cascade", chooser=file, arbiter=chooses)
+    assert program.chooser == read_chooser(file) == chooses
+    keqa.save(program, tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", None)
+    assert (loaded.settle, loaded.chooser, loaded.arbiter) == ("cascade", chooses, chooses)
+    assert program_fingerprint(loaded) == program_fingerprint(program)
+    assert len(json.dumps(program_spec(program))) < 5000
+    saved = tmp_path / "program" / "program.json"
+    state = json.loads(saved.read_text())
+    for strange in (str(file), {"format": "keqa-chooser"}):
+        state["settings"]["chooser"] = strange
+        saved.write_text(json.dumps(state))
+        with pytest.raises(ConfigurationError, match=r"opens no file|no chooser that can be used"):
+            keqa.load(tmp_path / "program", None)
+
+
+def test_a_chooser_of_another_version_is_refused():
+    written = chooser(0.9).written()
+    written["steps"][0]["right"]["signals"] = {"moon": {"mean": 0.0, "scale": 1.0, "weight": 1.0}}
+    with pytest.raises(ConfigurationError, match="weighs what this version does not see"):
+        KEQA(None, chooser=written)
+
+
+@pytest.mark.parametrize(
+    ("memory", "right", "kept", "answers"),
+    [
+        ("Oslo", 0.8, "memory over evidence", ["Oslo", "memory"]),
+        ("Oslo", 0.2, "evidence over memory", ["Bergen", "passages"]),
+        # They agree, or there is one alone.
+        ("Bergen", 0.8, None, ["Bergen", "passages"]),
+        ("unknown", 0.8, None, ["Bergen", "passages"]),
+    ],
+)
+@pytest.mark.parametrize("drafted", [False, True])
+def test_an_arbiter_keeps_memory_or_evidence(made, memory, right, kept, answers, drafted):
+    def said(name, inputs, config):
+        if name == "DraftQuizzes":
+            return {"quizzes": json.dumps([QUESTION]), "drafts": json.dumps([memory])}
+        return replies([QUESTION], memory)(name, inputs, config)
+
+    arbiter = chooser(0.5, {"draft": right, "reading": 0.5})
+    # A draft so improbable, or one try of two, is not known.
+    program, engine, _ = made(arbiter=arbiter, said=said, draft=drafted, probability=0.1, gate=NeverKnown())
+    [quiz] = program(QUESTION).record.quizzes
+    assert [quiz.answer, quiz.source] == answers
+    assert engine.count["AnswerQuiz"] == (not drafted)
+    if kept is None:
+        assert quiz.weighed is None
+    else:
+        assert (quiz.weighed.memory, quiz.weighed.evidence, quiz.weighed.kept) == (memory, "Bergen", kept)
+        assert (quiz.weighed.memory_right, quiz.weighed.evidence_right) == pytest.approx((right, 0.5))
+
+
+def test_over_documents_of_ones_own_evidence_is_kept(made):
+    program = made(arbiter=chooser(0.5, {"draft": 0.9, "reading": 0.1}), own=True, gate=NeverKnown())[0]
+    assert {(quiz.source, quiz.weighed) for quiz in program(QUESTION).record.quizzes} == {("passages", None)}
+
+
+def test_what_was_settled_from_memory_counts_for_a_risk_as_a_known_quiz_does(made):
+    record = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.7]))[0](QUESTION).record
+    signals = record_signals(record)
+    assert [signals[name] for name in ("memory, least", "from passages", "unsupported")] == [pytest.approx(0.9), 0, 0]

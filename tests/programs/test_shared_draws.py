@@ -217,7 +217,7 @@ def test_the_first_draws_decide_as_they_would_by_themselves(norway, gate, tries)
         record = (program if shared is None else shared.sharing(program))(QUIZ).record
         (quiz,) = record.quizzes
         decided = (quiz.known, quiz.consistency_exact, quiz.certainty, quiz.clusters, quiz.answer, quiz.stopped)
-        told.append((decided, record.cost.by_role["task"].samples))
+        told.append((decided, record.cost.by_role["task"].samples, record.cost.tokens))
     assert told[0] == told[1]
     assert engine.count["AnswerQuiz"] == 5
 

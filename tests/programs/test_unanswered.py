@@ -11,7 +11,7 @@ from dspy.lm15 import ServerError
 import keqa
 from keqa.errors import ConfigurationError, NotInDocumentsError
 from keqa.programs.keqa import KEQA
-from keqa.programs.program import UnansweredError
+from keqa.programs.prediction import UnansweredError
 from keqa.programs.records import FoundQuiz, MissingQuiz
 from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import message_of

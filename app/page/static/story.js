@@ -38,6 +38,8 @@ const KINDS = {
   "sources contradict each other": "The sources contradict each other",
 };
 
+const WAYS = { draft: "memory alone", reading: "one search and its reading", quizzes: "its quizzes" };
+
 let stories = 0;
 
 function counted(number, thing) {
@@ -47,7 +49,10 @@ function counted(number, thing) {
 // The story of one question: `data` has its record, its sources, and where these disagree.
 function story(data, withQuestion = true) {
   const { record } = data, number = ++stories, places = new Map();
-  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, `Quiz ${quiz.index}`, number, places, data));
+  const whole = record.settled_by && record.settled_by !== "quizzes" && !record.fallback;
+  const labelled = (quiz) => (whole ? "The question itself" : `Quiz ${quiz.index}`);
+  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, labelled(quiz), number, places, data));
+  if (record.whole) quizzes.unshift(quizCard(record.whole, "The question itself", number, places, data));
   if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, data));
   const listed = record.written && record.written.style === "list" ? record.written.passages : [];
   const read = record.passages && record.passages.length ? record.passages : listed;
@@ -86,6 +91,10 @@ function answerCard(record, data, places) {
   }
   if (typeof record.withheld === "string") card.append(el("p", { class: "soft", dir: "auto" }, `Withheld: ${record.withheld}`));
   if (typeof record.confidence === "number") card.append(el("p", { class: "soft" }, `Confidence: ${record.confidence.toFixed(2)}`));
+  const chances = Object.entries(record.chances || {}).map(([way, chance]) => `${way} ${chance.toFixed(2)}`).join(", ");
+  if (record.settled_by && (chances || record.settled_by !== "quizzes")) {
+    card.append(el("p", { class: "soft" }, `Settled by ${WAYS[record.settled_by]}${chances && ` (probably right: ${chances})`}`));
+  }
   if (record.explanation) card.append(el("p", { dir: "auto" }, record.explanation));
   if (sources.length) {
     const named = new Map();
@@ -205,6 +214,11 @@ function quizCard(quiz, label, number, places, data) {
         el("ul", {}, lines.map((line) => el("li", { dir: "auto" }, line)))));
     }
   }
+  if (quiz.weighed) {
+    const { kept, memory, evidence, memory_right, evidence_right } = quiz.weighed;
+    const line = `${kept}: memory “${memory}” (probably right: ${memory_right.toFixed(2)}), evidence “${evidence}” (${evidence_right.toFixed(2)})`;
+    card.append(el("p", { dir: "auto" }, line));
+  }
   const how = QUIZ_SOURCES[quiz.source] || quiz.source;
   if (quiz.support) {
     const drawn = quiz.supported === false && quiz.guess ? `“${quiz.guess}”: ` : "", line = `${drawn}${quiz.support}`;
@@ -240,15 +254,15 @@ function draws(quiz) {
 }
 
 function gate(quiz) {
-  const parts = quiz.drafted && quiz.stopped ? [quiz.stopped] : [];
-  if (!quiz.drafted && quiz.consistency_exact) {
+  const told = (quiz.drafted || quiz.gate === "chooser") && quiz.stopped, parts = told ? [quiz.stopped] : [];
+  if (!told && quiz.consistency_exact) {
     if (!quiz.threshold_exact) parts.push(`consistency ${quiz.consistency_exact}`);
     else if (quiz.complete !== false) {
       parts.push(`consistency ${quiz.consistency_exact} ${quiz.known ? "≥" : "<"} ${quiz.threshold_exact}`);
     } else if (quiz.known) parts.push(`consistency already ${quiz.consistency_exact} ≥ ${quiz.threshold_exact}`);
     else parts.push(`consistency ${quiz.consistency_exact} so far, ${quiz.threshold_exact} out of reach`);
   }
-  if (!quiz.drafted && quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
+  if (!told && quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
   const verdict = quiz.known ? el("strong", { class: "good" }, "known") : el("strong", { class: "warn" }, "unknown, so search");
   const name = quiz.gate ? el("span", { class: "soft" }, ` (gate: ${quiz.gate})`) : "";
   return el("p", {}, parts.join(", ") + (parts.length ? ": " : ""), verdict, name);

@@ -134,6 +134,7 @@ def test_what_is_no_setting(keqa_command, folder, text, why):
         'index = "elasticsearch://localhost:9200/x"',
         'index = "a\\u0000b"',
         'program = "~root/x"',
+        'chooser = "/etc/passwd"',
         'lm = "transformers/stranger/x"',
         'lm = "openai/gpt-4o-mini"',
         'utility_lm = "openai/gpt-4o-mini"',

@@ -18,6 +18,7 @@ from keqa.programs.records import (
     QuizRecord,
     SampleRecord,
     Statement,
+    Weighed,
     Written,
 )
 
@@ -87,6 +88,24 @@ def test_everything_is_there_and_all_of_it_is_text(shown):
     assert page.locator("mark").all_inner_texts() == ["Two is it."]
     assert "judge utility, quiz 1" in page.locator("#main").inner_text()
     assert "Cost: 3 LM calls, 1 retrieval, 1,200 tokens, 1.3 s" in page.locator(".cost summary").inner_text()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_by_what_a_question_was_settled_and_what_was_kept_over_what(shown):
+    weighed = Weighed(memory="Ann", evidence=EVIL, memory_right=0.7, evidence_right=0.2, kept="memory over evidence")
+    judged = {"gate": "chooser", "certainty": 0.4, "stopped": "right with 0.40, and a reading is worth 0.70"}
+    chances = {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}
+    whole = QUIZ.model_copy(update={"index": 0, **judged})
+    quizzes = [QUIZ.model_copy(update={"weighed": weighed})]
+    told = {"quizzes": quizzes, "whole": whole, "settled_by": "quizzes", "chances": chances}
+    page = shown(story_page(RECORD.model_copy(update=told)))
+    said = "Settled by its quizzes (probably right: draft 0.30, reading 0.50, quizzes 0.80)"
+    assert said in page.locator(".answer").inner_text()
+    before = page.get_by_role("region", name="The question itself").inner_text()
+    assert "right with 0.40, and a reading is worth 0.70: unknown, so search" in before
+    kept = "memory over evidence: memory “Ann” (probably right: 0.70), evidence"
+    assert kept in page.get_by_role("region", name="Quiz 1").inner_text()
 
 
 @pytest.mark.process

@@ -81,6 +81,25 @@ def test_scores_costs_and_marks_of_table_1(scored):
     assert grid.notes[-1] == "KEQA is the best in every column."
 
 
+def test_shares_by_way_stand_beside_the_costs_where_questions_were_settled_in_several(run, line):
+    ways = ("draft", "draft", "reading", "quizzes")
+    lines = [line(place, 1.0) for place in range(4)]
+    settled = [
+        replace_record(one, one.record.model_copy(update={"settled_by": way}))
+        for one, way in zip(lines, ways, strict=True)
+    ]
+    rows = by_method(overall(entries_of([run("keqa", settled), run("rag", lines)])))
+    names = [f"settled by {way}" for way in ("draft", "reading", "quizzes")]
+    assert [[rows[title][name].text for name in names] for title in ("KEQA", "Always retrieve")] == [
+        [".500", ".250", ".250"],
+        ["", "", ""],
+    ]
+
+
+def replace_record(line, record):
+    return line.model_copy(update={"record": record})
+
+
 def test_more_than_a_tenth_of_unreadable_outputs_is_not_comparable(run, line, scored):
     # 20 outputs, of which 2 and 3 could not be read: exactly a tenth, and more.
     ten = run("rag", [line(n, 1.0, unreadable=int(n < 2)) for n in range(10)])

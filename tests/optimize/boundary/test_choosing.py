@@ -100,3 +100,12 @@ def test_outcomes_with_drafts_alone_have_one_step():
 def test_what_nothing_can_be_learned_from(outcomes, message):
     with pytest.raises(InputError, match=message):
         Learner(outcomes)
+
+
+def test_where_memory_was_not_asked_the_first_step_is_to_read():
+    unasked = [one.model_copy(update={"draft": "", "chain": "", "right": False}) for one in LEARNED]
+    found = Learner(unasked).chooser(0.0, 0.02)
+    assert all(found.chooser.choose(one.seen.first(1)).asks_on for one in unasked)
+    assert found.settled.keys() == {"reading", "quizzes"}
+    assert (found.calls, found.retrievals) > (1.0, 1.0)
+    assert found.accuracy == pytest.approx(2 / 3, abs=0.1)

@@ -30,7 +30,8 @@ def test_a_registered_gate_is_a_method_and_saved_by_its_name():
     cls = made()
     assert register_gate(cls) is cls
     assert (saved_gate("OtherGate"), GATES["OtherGate"]) == (cls, cls)
-    assert METHODS["gate-other"] == Method("gate-other", "KEQA's vote", "gate", METHODS["keqa"].target, gate=cls)
+    of_keqa = METHODS["keqa"].target, {"settle": "quizzes"}
+    assert METHODS["gate-other"] == Method("gate-other", "KEQA's vote", "gate", *of_keqa, gate=cls)
     # A notebook's cell that runs again makes its class again.
     again = register_gate(made())
     assert (GATES["OtherGate"], METHODS["gate-other"].gate) == (again, again)

@@ -1,0 +1,225 @@
+"""By what a compiled program settles questions: memory, one reading, their quizzes, or what a chooser makes of these.
+
+Each way is scored on the validation questions with the settings that were tuned for the quizzes, and what it takes is
+counted. So that the whole is never worse than its parts, the cheapest way is kept of those that are as good as the
+best: not more than a standard error of the paired difference below it. The chooser is learned from what each way
+answers to the training questions, and from their quizzes the arbiter between memory and passages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from keqa.data.example import Example
+from keqa.errors import InputError
+from keqa.metrics.answers import same_answer
+from keqa.metrics.significance import paired_bootstrap
+from keqa.optimize.alignment import Settled, settled_quizzes
+from keqa.optimize.asking import Calls, Trace
+from keqa.optimize.boundary.choosing import FEWEST, Learner, Price
+from keqa.optimize.boundary.outcomes import RecordedOutcome
+from keqa.optimize.tuning import SETTLE, Point, Tuning
+from keqa.programs.boundary.chooser import Chooser
+from keqa.programs.gate import leader
+from keqa.programs.keqa import KEQA
+from keqa.programs.records import QuestionRecord
+
+CASCADE = "cascade"
+TITLES = {
+    "draft": "memory alone",
+    "reading": "one search and one reading",
+    "quizzes": "taking apart",
+    CASCADE: "a chooser among them",
+}
+"""What each way is, in words."""
+_FACTORS = (1, 2, 4)
+"""Choosers are tried for so many times the costs: what is learned from few questions may expect too much of a step."""
+_STANDARD_ERRORS = 2 * 1.96
+"""So many of them is an interval of 95 % wide."""
+
+
+def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
+    """Whether scores are not more than a standard error, by the paired bootstrap, below the best on average."""
+    if sum(one) >= sum(best):
+        return True
+    behind = paired_bootstrap(best, one) if len(best) > 1 else None
+    return behind is not None and behind.mean <= (behind.high - behind.low) / _STANDARD_ERRORS
+
+
+class Tried(NamedTuple):
+    """A way that was tried, and the choosers that it goes by."""
+
+    point: Point
+    choosers: Mapping[str, Chooser]
+
+    @property
+    def way(self) -> str:
+        """What it settles questions by."""
+        return str(self.point.settings[SETTLE])
+
+
+def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
+    """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches."""
+    best = max(tried, key=lambda one: one.point.score).point
+    good = [one for one in tried if as_good(one.point.scores, best.scores)]
+    return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
+
+
+@dataclass
+class Ways:
+    """The ways that a tuned program may settle questions, and the one that is kept."""
+
+    tuning: Tuning
+    train: Sequence[Example]
+    threshold: float
+    """From what score on an answer is right."""
+    tried: list[Tried] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def run(self) -> Ways:
+        """Score all ways, the chooser last: where memory alone is as good as all others, nothing could be cheaper."""
+        tuning = self.tuning
+        ways = [way for way in TITLES if way in tuning.values[SETTLE]]
+        for done, way in enumerate(ways, start=1):
+            if way == CASCADE:
+                self._cascade()
+            else:
+                own = way == tuning.best.settings[SETTLE]
+                self.tried.append(Tried(tuning.best, {}) if own else self._measured(way))
+            tuning.asking.progress("settling", done, len(ways))
+        return self
+
+    @property
+    def kept(self) -> Tried:
+        """The way that is kept."""
+        return cheapest_of_the_best(self.tried)
+
+    @property
+    def program(self) -> KEQA:
+        """The program that settles questions in the way that is kept."""
+        return self.tuning.program_of(self.kept.point.settings, **self.kept.choosers)
+
+    @property
+    def why(self) -> str:
+        """Why that way is kept, in a sentence."""
+        kept, best = self.kept, max(self.tried, key=lambda one: one.point.score)
+        arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
+        said = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
+        if kept.point.score < best.point.score:
+            return f"{said}: it is as good as {best.way}, within a standard error, for fewer LM calls"
+        rest = any(as_good(one.point.scores, kept.point.scores) for one in self.tried if one is not kept)
+        more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
+        return f"{said}: nothing scores better, and {more}"
+
+    def about(self) -> dict[str, Any]:
+        """As JSON, for the report."""
+        names = ("score", "calls", "retrievals", "tokens")
+        ways = [
+            {"settle": one.way, "is": TITLES[one.way], **{name: getattr(one.point, name) for name in names}}
+            for one in self.tried
+        ]
+        return {"ways": ways, "kept": self.kept.way, "why": self.why}
+
+    def _measured(self, way: str, **choosers: Chooser) -> Tried:
+        choice = {**self.tuning.best.settings, SETTLE: way}
+        return Tried(self.tuning.measured(choice, **choosers), choosers)
+
+    def _cascade(self) -> None:
+        """Learn the arbiter and the chooser from what the ways before answer to the training questions."""
+        if self.kept.way == "draft":
+            return
+        try:
+            if len(self.train) < FEWEST:
+                raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
+            answered = {one.way: self._answered(one.way) for one in self.tried}
+            self._arbitrate(answered["quizzes"])
+            learner = Learner(outcomes_of(answered, self.threshold))
+        except InputError as error:
+            self.problems.append(f"no chooser between memory, reading and quizzes: {error}")
+            return
+        by_way = {one.way: one for one in self.tried}
+        prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
+        call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
+        choosers = [learner.chooser(factor * call, factor * retrieval, prices).chooser for factor in _FACTORS]
+        found = [self._measured(CASCADE, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
+        best = cheapest_of_the_best([*self.tried, *found])
+        self.tried.append(best if best in found else found[0])
+
+    def _arbitrate(self, answered: Sequence[Trace]) -> None:
+        """Have an arbiter between memory and passages where taking apart is then better."""
+        conflicts = [] if self.tuning.start.declines else conflicts_in(answered)
+        with suppress(InputError):
+            found = self._measured("quizzes", arbiter=Learner(conflicts).chooser(0, 0).chooser)
+            place = next(place for place, one in enumerate(self.tried) if one.way == "quizzes")
+            if found.point.objective > self.tried[place].point.objective:
+                self.tried[place] = found
+
+    def _answered(self, way: str) -> list[Trace]:
+        """The training questions, answered in one way; draws are those of tuning, as many as a question takes."""
+        tuning, asking = self.tuning, dataclasses.replace(self.tuning.asking)
+        asking.calls = Calls(probabilities=tuning.draws.probabilities, store=asking.journal)
+        program = tuning.program_of({**tuning.best.settings, SETTLE: way})
+        return asking.traces(program, self.train, f"answering training questions ({way})")
+
+
+def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[RecordedOutcome]:
+    """What each way answered to questions, and whether that was right; a way that was not asked said nothing."""
+    found = []
+    for place, last in enumerate(answered["quizzes"]):
+        traces = {way: traces[place] for way, traces in answered.items()}
+        said = {way: _said(way, trace.record) for way, trace in traces.items()}
+        right = {way: bool(text) and traces[way].score >= threshold for way, text in said.items()}
+        draft = traces["draft"].record if "draft" in traces else None
+        samples = [] if draft is None else [one for quiz in draft.quizzes for one in quiz.samples]
+        found.append(
+            RecordedOutcome(
+                id=last.example.id,
+                question=last.example.question,
+                draft=said.get("draft", ""),
+                right=right.get("draft", False),
+                probability=samples[0].probability if samples else None,
+                reading=said["reading"],
+                reading_right=right["reading"],
+                quizzes=said["quizzes"],
+                quizzes_right=right["quizzes"],
+            )
+        )
+    return found
+
+
+def _said(way: str, record: QuestionRecord | None) -> str:
+    """What a way answered, as a cascade sees it: an answer from memory in the place of a reading is none."""
+    if record is None or record.answer is None or record.unanswered is not None:
+        return ""
+    return record.answer if way != "reading" or record.quizzes[0].source == "passages" else ""
+
+
+def conflicts_in(answered: Sequence[Trace]) -> list[RecordedOutcome]:
+    """The quizzes whose answers from memory and from passages differ, and which of both was right."""
+    settled = [one for t in answered if t.record is not None for one in settled_quizzes(t.example, t.record)]
+    return [found for one in settled if (found := _conflict(one)) is not None]
+
+
+def _conflict(one: Settled) -> RecordedOutcome | None:
+    quiz, first = one.quiz, leader([cluster.size for cluster in one.quiz.clusters])
+    if first is None or quiz.source != "passages" or not quiz.answer:
+        return None
+    memory = quiz.clusters[first].answer
+    if same_answer(memory, quiz.answer, one.answer_type, one.choices):
+        return None
+    drawn = [sample for sample in quiz.samples if sample.text and not sample.abstained]
+    leading, *others = sorted(drawn, key=lambda sample: sample.text != memory)
+    return RecordedOutcome(
+        id=one.root,
+        question=str(quiz.resolved),
+        draft=memory,
+        right=one.agrees(memory),
+        probability=leading.probability,
+        further=[str(sample.text) for sample in others],
+        reading=quiz.answer,
+        reading_right=one.agrees(quiz.answer),
+    )

@@ -1,0 +1,218 @@
+"""By what a compiled program settles questions: the parts beside the whole, and which of them is kept."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import keqa
+from keqa.optimize.asking import Trace
+from keqa.optimize.compile import compile_program
+from keqa.optimize.settling import Tried, as_good, cheapest_of_the_best, conflicts_in
+from keqa.optimize.tuning import BOUNDARY, GRID, Point
+from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
+
+ONLY_WAYS = {name: () for name in GRID if name not in (BOUNDARY, "settle")}
+
+
+def point(way, scores, calls, retrievals=0.0):
+    return Tried(Point({"settle": way}, sum(scores) / len(scores), retrievals, 0.0, tuple(scores), calls), {})
+
+
+@pytest.mark.parametrize(
+    ("draft", "reading", "quizzes", "kept"),
+    [
+        ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1), "draft"),
+        ((0, 0, 0, 0), (1, 1, 1, 1), (1, 1, 1, 1), "reading"),
+        ((0, 0, 0, 0), (1, 0, 0, 0), (1, 1, 1, 1), "quizzes"),
+        # One question alone, and nothing against it, is more than a standard error.
+        ((0, 1, 1, 1), (0, 0, 0, 0), (1, 1, 1, 1), "quizzes"),
+        # Two for and one against are not.
+        ((0, 0, 1, 1), (0, 0, 0, 0), (1, 1, 0, 1), "draft"),
+    ],
+)
+def test_of_the_ways_as_good_as_the_best_the_cheapest_is_kept(draft, reading, quizzes, kept):
+    points = [point("quizzes", quizzes, 8.0, 1.4), point("reading", reading, 1.0, 1.0), point("draft", draft, 1.0)]
+    assert cheapest_of_the_best(points).way == kept
+
+
+def test_one_question_alone_has_no_noise():
+    assert (as_good([1.0], [1.0]), as_good([0.5], [1.0])) == (True, False)
+
+
+def knows(town):
+    """It knows the answer to every question, however it is asked."""
+
+    class Knows(town):
+        def AnswerQuiz(self, inputs, config, shown):
+            number = inputs["quiz"].split("Town")[-1].split("Mayor")[-1].split()[0].rstrip("?")
+            return {"answer": f"Bo Mayor{number}" if "governs" in inputs["quiz"] else f"Ann Spouse{number}"}
+
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            return super().AnswerWithKnowledge(inputs, config, True)
+
+    return Knows()
+
+
+def reads(town):
+    """It reads well, knows mayors, and takes questions apart into what does not answer them."""
+
+    class Reads(town):
+        def DecomposeQuestion(self, inputs, config, shown):
+            return {"quizzes": '["Who governs Town0?", "Who governs Town1?"]'}
+
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            return super().AnswerWithKnowledge(inputs, config, True)
+
+    return Reads()
+
+
+def takes_apart(town):
+    """It reads the answer to a quiz, and none to a question of two."""
+
+    class TakesApart(town):
+        def JudgeUtility(self, inputs, config, shown):
+            return {"helpful": "mayor of" not in inputs["quiz"] and "married" in inputs["passage"]}
+
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            return super().AnswerWithKnowledge(inputs, config, True)
+
+    return TakesApart()
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    """Compiles nothing but the way of a program."""
+
+    def run(world, folder="work", **options):
+        quick = {"optimizer": "none", "reference": False, "boundary": False, "grid": ONLY_WAYS, "in_flight": 1}
+        return compile_program(world.program, world.train, world.val, folder=tmp_path / folder, **quick | options)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("language_model", "kept", "scores", "why"),
+    [
+        (knows, "draft", (1.0, 1.0, 1.0), "memory alone (draft) is kept: nothing scores better, and of those as good"),
+        (reads, "reading", (0.0, 1.0, 0.0), "one search and one reading (reading) is kept: nothing scores better, and"),
+        (takes_apart, "quizzes", (0.0, 0.0, 1.0), "taking apart (quizzes) is kept: nothing scores better, and no ot"),
+    ],
+)
+def test_the_way_that_a_language_model_is_good_at_is_kept(
+    setting, town, compiled, tmp_path, language_model, kept, scores, why
+):
+    world = setting(language_model(town))
+    found = compiled(world)
+    ways = found.report.settling["ways"]
+    assert [way["settle"] for way in ways] == ["draft", "reading", "quizzes"]
+    assert tuple(way["score"] for way in ways) == scores
+    assert ways[0]["calls"] == 1.0
+    assert (found.program.settle, found.report.settings["settle"]) == (kept, ("quizzes", kept))
+    assert found.report.settling["kept"] == kept
+    assert found.report.settling["why"].startswith(why)
+    assert found.report.after_score.mean == max(scores)
+    found.save(tmp_path / "program")
+    about = json.loads((tmp_path / "program" / "program.json").read_text())["about"]
+    assert about["settling"] == found.report.settling
+    assert keqa.load(tmp_path / "program", world.program.retriever).settle == kept
+
+
+def mixed(town, **kwargs):
+    """It knows a third of the answers, reads those of another third, and has to take all others apart.
+
+    Where it finds nothing to read, what it knows is the answer.
+    """
+
+    class Mixed(town):
+        def AnswerQuiz(self, inputs, config, shown):
+            number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
+            if "governs" in inputs["quiz"]:
+                return {"answer": f"Bo Mayor{number}"}
+            return {"answer": f"Ann Spouse{number}" if number % 3 == 0 and "mayor of" in inputs["quiz"] else "unknown"}
+
+        def JudgeUtility(self, inputs, config, shown):
+            number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
+            told = "mayor of" not in inputs["quiz"] or number % 3 == 1
+            return {"helpful": told and "married" in inputs["passage"]}
+
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            return super().AnswerWithKnowledge(inputs, config, True)
+
+    return Mixed(**kwargs)
+
+
+@pytest.mark.slow
+def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(setting, town, compiled, tmp_path):
+    world = setting(mixed(town), train=60, val=30)
+    found = compiled(world)
+    scores = {way["settle"]: way["score"] for way in found.report.settling["ways"]}
+    calls = {way["settle"]: way["calls"] for way in found.report.settling["ways"]}
+    assert scores == pytest.approx({"draft": 1 / 3, "reading": 2 / 3, "quizzes": 1, "cascade": 1}, abs=0.01)
+    assert calls["draft"] < calls["cascade"] < calls["quizzes"]
+    assert (found.report.settling["kept"], found.program.settle, found.report.problems) == ("cascade", "cascade", [])
+    assert [found.program(one.question).record.settled_by for one in world.val[:3]] == ["draft", "reading", "quizzes"]
+    found.save(tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", world.program.retriever)
+    loaded.set_lm(world.lm)
+    assert [loaded(one.question).record.settled_by for one in world.val[:3]] == ["draft", "reading", "quizzes"]
+
+
+def test_too_few_questions_teach_no_chooser_and_are_not_asked_for_one(setting, town, compiled):
+    world = setting(mixed(town), train=49, val=6)
+    found = compiled(world)
+    assert found.report.problems == [
+        "no chooser between memory, reading and quizzes: 49 training questions are too few to learn from: 50 at least"
+    ]
+    asked = {inputs["question"] for inputs in world.engine.asked("DecomposeQuestion")}
+    assert asked == {one.question for one in world.val}
+
+
+@pytest.mark.process
+def test_killed_while_its_parts_are_asked_it_goes_on_and_asks_nothing_twice(
+    setting, town, compiled, killed, monkeypatch
+):
+    for module in ("boundary.choosing", "settling"):
+        monkeypatch.setattr(f"keqa.optimize.{module}.FEWEST", 15)
+
+    def made(**kwargs):
+        return setting(mixed(town, **kwargs), train=15, val=6, workers=1)
+
+    whole = compiled(made(), folder="whole")
+    total = whole.report.spent.calls
+    for after in (total // 4, total // 2, total - 10):
+        with pytest.raises(killed):
+            compiled(made(killed_after=after), folder=f"killed {after}")
+        world = made()
+        again = compiled(world, folder=f"killed {after}")
+        assert total - after <= len(world.engine.calls) <= total - after + 2
+        assert (again.report.settling, again.report.trials) == (whole.report.settling, whole.report.trials)
+        assert again.program.chooser == whole.program.chooser
+
+
+def test_what_is_set_by_the_user_is_left_alone(setting, town, compiled):
+    assert compiled(setting(knows(town), settle="reading")).report.settling is None
+    assert compiled(setting(knows(town)), grid=ONLY_WAYS | {"settle": ()}).report.settling is None
+    assert compiled(setting(knows(town)), tuning=False, grid={}).report.settling is None
+
+
+def test_of_a_quiz_whose_memory_and_passages_differ_it_is_said_which_is_right(setting, town):
+    world = setting(reads(town))
+    quizzes = {
+        "stale": ("Who governs Town0?", ["Bo Mayor0", "Al", "Bo Mayor0"], "Al Older0", "passages"),
+        "same": ("Who governs Town1?", ["Bo Mayor1"], "bo mayor1", "passages"),
+        "known": ("Who governs Town2?", ["Bo Mayor2"], "Bo Mayor2", "memory"),
+    }
+    traces = []
+    for example, (text, said, answer, source) in zip(world.train, quizzes.values(), strict=False):
+        members = [place for place, one in enumerate(said) if one.startswith("Bo")]
+        asked = {"index": 1, "text": text, "resolved": text, "answer": answer, "source": source}
+        samples = [SampleRecord(text=one, probability=0.5) for one in said]
+        clusters = [ClusterRecord(answer=said[0], size=len(members), members=members)]
+        quiz = QuizRecord(**asked, samples=samples, clusters=clusters)
+        record = QuestionRecord(question=example.question, quizzes=[quiz, quiz.model_copy(update={"index": 2})])
+        traces.append(Trace(example, record, 1.0))
+    [found] = conflicts_in(traces)
+    assert (found.draft, found.reading, found.further) == ("Bo Mayor0", "Al Older0", ["Bo Mayor0", "Al"])
+    assert (found.right, found.reading_right, found.probability) == (True, False, 0.5)
