@@ -57,6 +57,11 @@ class Answers:
         self._slots = asyncio.Semaphore(limits.in_flight)
         self._waiting = 0
 
+    @property
+    def writes(self) -> bool:
+        """Whether a question may have a written answer."""
+        return getattr(self._program, "writing", None) is not None
+
     def check(
         self,
         question: object,
@@ -67,7 +72,7 @@ class Answers:
     ) -> Asked:
         """A question that can be asked."""
         asked = Asked.check(question, answer_type, choices, self._program.max_question_chars, history)
-        if style not in (None, "auto", "short") and getattr(self._program, "writing", None) is None:
+        if style not in (None, "auto", "short") and not self.writes:
             message = f"style: this server has no {style}, only short answers, unless it is started with --style auto"
             raise ProblemError(400, message, code="unsupported_parameter", param="style")
         return replace(asked, style=style)

@@ -92,6 +92,7 @@ def application(
     page = {
         "documents": None if documents is None else _DOCUMENTS,
         "secured": token is not None,
+        "writes": answers.writes,
         "conversations": None if conversations is None else _KEPT,
         "adds": None if intake is None else {"path": _DOCUMENTS, "most": intake.most, "kinds": intake.kinds},
     }

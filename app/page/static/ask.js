@@ -5,6 +5,7 @@ const state = el("p", { role: "status", "aria-live": "polite", class: "soft", id
 const question = el("textarea", { id: "question", rows: "2", required: true, autofocus: true });
 const kind = el("select", { id: "kind" }, el("option", { value: "short" }, "a short answer"),
   el("option", { value: "yes/no" }, "yes or no"), el("option", { value: "choice" }, "a choice"));
+const STYLES = { sentence: "a sentence", report: "a report", list: "a list", table: "a table" };
 const choices = el("textarea", { id: "choices", rows: "3" });
 const choicesLabel = el("label", { hidden: true }, "Choices, one a line", choices);
 const token = el("input", { id: "token", type: "password", autocomplete: "off", value: tokenOfAddress() });
@@ -17,7 +18,8 @@ const form = el("form", { "aria-label": "Ask a question" }, el("label", {}, "Que
 const MOST_TURNS = 10, KEPT = "keqa-conversation";
 const about = el("p", { class: "soft", id: "about", hidden: true });
 let running = null, history = [], kept = [];
-const { documents, conversations, adds, secured } = pageData();
+const { documents, conversations, adds, secured, writes } = pageData();
+if (writes) kind.append(...Object.entries(STYLES).map(([value, told]) => el("option", { value }, told)));
 const earlier = el("details", { class: "card", id: "earlier", hidden: !conversations }, el("summary", {}, "Conversations"));
 const drop = el("p", { class: "soft", id: "drop", hidden: !adds }, "Drop a document here to add it, or ");
 
@@ -192,7 +194,8 @@ if (documents) documentLink = (source) => {
 };
 
 async function follow(text, turn, signal) {
-  const body = { question: text, answer_type: kind.value, ...(conversations ? { conversation: current } : { history }) };
+  const wanted = kind.value in STYLES ? { style: kind.value } : { answer_type: kind.value };
+  const body = { question: text, ...wanted, ...(conversations ? { conversation: current } : { history }) };
   if (kind.value === "choice") body.choices = choices.value.split("\n").map((one) => one.trim()).filter(Boolean);
   const sent = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal };
   const reply = await fetch("/ask", sent);

@@ -89,6 +89,14 @@ def test_the_page_is_open_and_questions_are_not(serve, server):
     assert server.count == 0
 
 
+@pytest.mark.usefixtures("writing")
+def test_how_it_is_answered_is_chosen_where_the_server_writes(serving, open_page):
+    page = open_page(serving.url + "/")
+    page.get_by_role("combobox", name="Kind of answer").select_option("a list")
+    ask(page, QUESTION)
+    assert page.locator(".story ul.written").inner_text() == "Flora Isvik [1]"
+
+
 def test_asking_in_a_browser_and_a_source_opens_at_its_passage(serving, server, open_page):
     page = open_page(serving.url + "/")
     page.get_by_role("combobox", name="Kind of answer").select_option("choice")

@@ -57,16 +57,6 @@ def test_a_conversation_goes_on_where_it_was_and_asks_nothing_again(serve, serve
         assert client.get("/conversations").json() == {"conversations": []}
 
 
-@pytest.mark.usefixtures("writing")
-def test_a_question_of_the_page_says_how_it_is_answered(serve, server):
-    with serve(server).client as client:
-        *_, end = events_of(client, style="sentence")
-    assert (end["record"]["answer"], end["record"]["written"]["text"]) == (
-        "Flora Isvik",
-        "She married Flora Isvik [1].",
-    )
-
-
 def test_another_program_or_index_settles_nothing_of_this_one(serve, server, kept):
     with serve(server, conversations=kept).client as client:
         name = events_of(client, conversation="")[0]["conversation"]
