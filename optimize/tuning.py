@@ -167,7 +167,8 @@ class Tuning:
         self.own, self.values = own_choice(program), values_to_try(program, self.grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
-        if not likely and (boundary is not None or wanted == IF_ANY or len(self.values[SETTLE]) > 1):
+        choosing = len(self.values[SETTLE]) > 1 or program.arbiter is not None
+        if not likely and (boundary is not None or wanted == IF_ANY or choosing):
             likely = IF_ANY
         self.draws = Calls(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
@@ -257,7 +258,8 @@ class Tuning:
 
     def measured(self, choice: Mapping[str, Any], **choosers: Any) -> Point:
         """Score a choice on calls that all have in common."""
-        self.twin.change(**self.changes(choice), **dict.fromkeys(CHOOSERS) | choosers)
+        own = {name: getattr(self.start, name) for name in CHOOSERS}
+        self.twin.change(**self.changes(choice), **own | choosers)
         if choice["listwise"]:
             self.twin.picking.together = self.together
         self._take_forms(self.twin)

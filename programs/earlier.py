@@ -28,6 +28,9 @@ def findings_of(records: Iterable[QuestionRecord]) -> Findings:
     for record in records:
         asked = record.standalone or record.question
         failed = {note.quiz for note in record.degradations if note.touches}
+        if 0 in failed and record.settled_by in ("draft", "reading") and record.fallback is None:
+            # The question itself is the only quiz then, and has no number while it is answered.
+            failed.add(1)
         for quiz in (*record.quizzes, *([record.fallback] if record.fallback is not None else [])):
             if quiz.answer is None or quiz.abstained or not _settled(quiz) or quiz.index in failed:
                 continue

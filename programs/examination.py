@@ -135,6 +135,8 @@ class Examination(Stage):
     follows = ("tries", "temperature", "top_p", "seed")
 
     shared: NoCopy[Any] = NoCopy(None)
+    # Whether an arbiter sees the draws: it was taught by probabilities, where the LM gives any.
+    weighed = False
     _gate: NoCopy[Gate]
 
     def __init__(
@@ -192,7 +194,9 @@ class Examination(Stage):
         """Whether draws are made with the probabilities of their tokens, or (`IF_ANY`) where the LM gives them."""
         shared = self.shared.value
         wanted = asks(self.gate) if shared is None else shared.probabilities
-        return wanted if wanted == IF_ANY else wanted in ("probabilities", True)
+        if wanted in ("probabilities", True):
+            return True
+        return IF_ANY if wanted == IF_ANY or (shared is None and self.weighed) else False
 
     async def run(
         self,

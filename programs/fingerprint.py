@@ -201,11 +201,19 @@ def _settings(program: Program) -> dict[str, Any]:
         found |= program.examination.spec()
         for name in CHOOSERS:
             chooser = getattr(program, name)
-            found[name] = None if chooser is None else chooser.spec()
+            found[name] = None if chooser is None else _chooser(chooser)
         if found["similarity"] == OWN:
             found["similarity"] = similarity_fingerprint(program.selection.similarity)
     off = {name for name, usual in _LATER.items() if found.get(name) == usual}
     return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER | off}
+
+
+def _chooser(chooser: Any) -> Any:
+    """A chooser in short; one of the user's own by its class, its values and its code."""
+    if callable(spec := getattr(chooser, "spec", None)):
+        return spec()
+    kind = type(chooser)
+    return f"{_name(kind)} {digest([_plain(getattr(chooser, '__dict__', {})), _code_of_class(kind)])}"
 
 
 def _gate(gate: Any, written: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -15,7 +16,7 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import NoCopy, current, gather, note, report, within
+from keqa.programs.calls.session import NoCopy, context, current, gather, note, report, within
 from keqa.programs.declared import Style, WaysOut
 from keqa.programs.earlier import settled_before
 from keqa.programs.examination import Examination
@@ -189,6 +190,7 @@ class KEQA(Program):
         drafts = chosen.draft and chosen.decompose and chosen.examine
         cites = chosen.cite and chosen.pick and not chosen.select and chosen.extract_sentences is None
         written = {"write": answer, "items": answer, "compare": answer, "support": self.picking.judge}
+        self.examination.weighed = chosen.arbiter is not None
         self.writing = self._part(self.writing, Writing, self.writes, **written)
         self.documents = self._part(self.documents, OwnDocuments, self.declines, **papers)
         self.drafting = self._part(self.drafting, Drafting, drafts, draft=self.decomposition.decompose)
@@ -225,8 +227,8 @@ class KEQA(Program):
             if style == "list" and await writing.lists(asked, story, self._reading):
                 return
         writes = style not in ("short", "list")
-        # What else is written is the answer; until then, the short one is a draft of it.
-        with within(drafts=writes):
+        # What else is written, or a later step of a cascade, is the answer; until then, the short one is a draft of it.
+        with _as_draft(writes or self.settings.settle == "cascade"):
             if self.settings.settle == "quizzes":
                 await self._take_apart(asked, story)
             else:
@@ -265,14 +267,17 @@ class KEQA(Program):
                 report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         if [quiz.text for quiz in quizzes] == [asked.question]:
             draft = draft_of_whole(drafts, asked, quizzes[0]) if drafts else None
-            record = await self._answer_whole(asked, quizzes[0], examine=settings.examine, draft=draft)
+            summarizes = settings.decompose and settings.summarize_single
+            with _as_draft(summarizes):
+                record = await self._answer_whole(asked, quizzes[0], examine=settings.examine, draft=draft)
             story.quizzes = [record]
-            summarized = settings.decompose and settings.summarize_single and story.answered
+            summarized = summarizes and story.answered
             otherwise = "took the quiz's answer for the answer"
             if not (summarized and await self._summarize(asked, story, otherwise)):
                 story.conclude(asked.question, record)
             return
-        story.quizzes = await self._answer_quizzes(asked, quizzes, drafts)
+        with _as_draft():
+            story.quizzes = await self._answer_quizzes(asked, quizzes, drafts)
         missing = _missing(story)
         # What the documents do not say of a part is not made good by the other parts.
         if missing == _BLOCKED and settings.summarize_known and not any(quiz.missing for quiz in story.quizzes):
@@ -398,6 +403,11 @@ class KEQA(Program):
             if found.leading is not None:
                 return found.leading, "largest_cluster"
         return await self.examination.recall(*asked.what), "closed_book"
+
+
+def _as_draft(is_one: bool = True) -> AbstractContextManager[None]:
+    """Within it, what is written is no answer yet, where that is so or was before."""
+    return within(drafts=is_one or context().drafts)
 
 
 def _missing(story: RecordBuilder) -> str | None:

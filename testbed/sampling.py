@@ -85,7 +85,7 @@ def cited_often(setting: Setting) -> tuple[str, str]:
 
 def located(rng: random.Random) -> tuple[str, str]:
     """Draws numbered lists of names, and names that are looked for, each with the number of its list."""
-    names = list({_name(rng) for _ in range(rng.randint(4, 14))})
+    names = list(dict.fromkeys(_name(rng) for _ in range(rng.randint(4, 14))))
     rng.shuffle(names)
     lists: list[list[str]] = [[] for _ in range(rng.randint(2, min(8, len(names))))]
     for place, name in enumerate(names):

@@ -42,6 +42,8 @@ def _written(name: str, value: Any) -> Any:
         }
     # A part that is more than a value says itself what it is.
     written = getattr(value, "written", None)
+    if name in CHOOSERS and value is not None and not callable(written):
+        return OWN
     return written() if callable(written) else value
 
 
@@ -65,7 +67,7 @@ def read_values(
         found.pop("gate", None)
     found = {name: value for name, value in found.items() if name not in given and (name, value) != ("threshold", None)}
     for name, value in found.items():
-        if value == OWN and name in ("gate", "similarity"):
+        if value == OWN and name in ("gate", "similarity", *CHOOSERS):
             raise ConfigurationError(f"the program was compiled with a {name} of your own; give it again as {name}=…")
     for part in ("model", *CHOOSERS):
         if isinstance(found.get(part), str):

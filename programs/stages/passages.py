@@ -245,8 +245,10 @@ class PassageReading:
         try:
             read = [] if evidence and select == "instead" else passages
             own = None if documents is None else documents.own("answer")
-            # What is checked yet is no answer.
-            asking = {"number": number, "predictor": own, "told": asked.whole and documents is None}
+            # What is checked yet, or weighed against memory, is no answer.
+            weighed = self.settings.arbiter is not None and asked.found is not None
+            told = asked.whole and documents is None and not weighed
+            asking = {"number": number, "predictor": own, "told": told}
             answer = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fixtures.choosers import chooser
 
 import keqa
 from keqa.optimize.asking import Trace
@@ -195,6 +196,21 @@ def test_what_is_set_by_the_user_is_left_alone(setting, town, compiled):
     assert compiled(setting(knows(town), settle="reading")).report.settling is None
     assert compiled(setting(knows(town)), grid=ONLY_WAYS | {"settle": ()}).report.settling is None
     assert compiled(setting(knows(town)), tuning=False, grid={}).report.settling is None
+
+
+def test_choosers_of_the_user_are_tuned_with(setting, town, compiled):
+    never = chooser(0.1, {"draft": 0.1, "reading": 0.9}, onward=[0.9])
+    world = setting(reads(town), settle="cascade", chooser=never)
+    found = compiled(world, grid=ONLY_WAYS | {"top_k": (1, 2)})
+    assert (found.report.settling, found.program.settle, found.program.chooser) == (None, "cascade", never)
+    assert found.report.after_score.mean == 1.0
+    # It prefers what memory guesses to what is read.
+    remembers = chooser(0.5, {"draft": 0.9, "reading": 0.1})
+    world = setting(takes_apart(town), threshold=1, tries=2, arbiter=remembers)
+    found = compiled(world, folder="arbiter", grid=ONLY_WAYS | {"settle": ()})
+    assert found.program.arbiter == remembers
+    assert [point.score for point in found.report.curve] == [0.0]
+    assert "guess" in found.program(world.val[0].question).answer
 
 
 def test_of_a_quiz_whose_memory_and_passages_differ_it_is_said_which_is_right(setting, town):

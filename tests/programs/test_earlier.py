@@ -28,7 +28,6 @@ def reply(name, inputs, config):
 def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
     program, engine = programmed(KEQA(retriever("good", "bad"), examine=False), reply)
     first = program(FIRST).record
-    engine.requests.clear() if hasattr(engine, "requests") else None
     before = len(engine.asked("AnswerWithKnowledge"))
     with knowing(findings_of([first])):
         *events, last = program.stream(SECOND)
@@ -42,6 +41,17 @@ def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
     assert QuizAnswered(1, "who wrote it", "Ann", "passages", earlier=FIRST) in events
     # Asked a third time, it still names the question that found it.
     assert {one.earlier for one in findings_of([last.prediction.record]).values()} == {FIRST, SECOND}
+
+
+def test_a_reading_in_which_something_failed_settles_nothing(programmed, retriever):
+    def failing(name, inputs, config):
+        return "garbage" if name == "JudgeUtility" and "bad" in inputs["passage"] else reply(name, inputs, config)
+
+    for said, settled in ((reply, {FIRST}), (failing, set())):
+        program, _ = programmed(KEQA(retriever("good", "bad"), settle="reading"), said)
+        record = program(FIRST).record
+        assert (record.answer, record.touched) == ("Ann", not settled)
+        assert {one.earlier for one in findings_of([record]).values()} == settled
 
 
 @pytest.mark.parametrize("text", ["Who invented C++?", "Who invented C#?"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import dspy
 import pytest
 from dspy.streaming import StatusMessage, StatusMessageProvider, StreamListener, StreamResponse
+from fixtures.choosers import chooser
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 import keqa
@@ -18,6 +20,7 @@ from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls.batch import astreamed
 from keqa.programs.calls.session import context
+from keqa.programs.gate import Verdict
 from keqa.programs.prediction import (
     Answered,
     AnswerPart,
@@ -30,6 +33,7 @@ from keqa.programs.prediction import (
 )
 
 QUESTION = "Who is it?"
+READ, APART = {"draft": 0.3, "reading": 0.6}, {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -315,6 +319,66 @@ def test_the_answer_is_told_while_a_served_model_writes_it(retriever):
                 assert events[-1].prediction.record.cost.total.completion_tokens > 0
             streamed = [call.body for call in server.calls if call.body.get("stream")]
             assert len(streamed) == 2
+
+
+class NeverKnown:
+    """A gate that takes every quiz for unknown, once there is a draw."""
+
+    name, threshold = "never known", None
+
+    def decide(self, draws):
+        return Verdict(False) if draws.drawn else 1
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("plan", "settings", "told"),
+    [
+        # What a step of a cascade read, and what it concludes, may give way to another answer.
+        (
+            ["Who wrote it?", "Who sang it?"],
+            {"settle": "cascade", "chooser": chooser(0.4, READ, APART, onward=[0.7, 0.7])},
+            {("Ann read it", True), ("Ann sang it", True)},
+        ),
+        # What is read is weighed against memory.
+        ([QUESTION], {"arbiter": chooser(0.5, {"draft": 0.9, "reading": 0.1}), "gate": NeverKnown()}, set()),
+        # A summary follows.
+        (
+            [QUESTION],
+            {"summarize_single": True, "gate": NeverKnown()},
+            {("Ann read it", True), ("Ann sang it", False)},
+        ),
+        (
+            ["Who wrote it?", QUESTION],
+            {"gate": NeverKnown()},
+            {("Ann read it", True), ("Ann sang it", False)},
+        ),
+        ([QUESTION], {"gate": NeverKnown()}, {("Ann read it", False)}),
+    ],
+)
+def test_what_is_no_answer_yet_is_told_as_a_draft(retriever, plan, settings, told):
+    replies = {
+        "answered_quizzes": markers(explanation="So.", answer="Ann sang it"),
+        "`quizzes`": markers(quizzes=json.dumps(plan)),
+        "`helpful`": markers(helpful="True"),
+        "`passages`": markers(answer="Ann read it"),
+        "": markers(answer="Bo"),
+    }
+
+    def said(messages, n, body):
+        system = messages[0]["content"]
+        return [next(reply for mark, reply in replies.items() if mark in system)] * n
+
+    with OpenAIServer(said) as server:
+        lm = keqa.build_lm("openai/scripted", api_base=server.api_base, api_key="k", cache=False)
+        program = KEQA(retriever("good"), tries=1, unanswered="guess", **settings)
+        program.set_lm(lm)
+        for events in read_in_both_ways(program, QUESTION):
+            texts: list[tuple[str, bool]] = []
+            for part in (event for event in events if isinstance(event, AnswerPart)):
+                before = texts.pop()[0] if part.at else ""
+                texts.append((before[: part.at] + part.text, part.draft))
+            assert set(texts) == told
 
 
 def test_a_server_that_streams_nothing_is_asked_again_for_all_at_once(retriever):
