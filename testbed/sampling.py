@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from keqa.signatures import AnswerAndCite, AnswerQuestion, AnswerWithKnowledge, ListItems, Summarize
 from keqa.testbed import words
-from keqa.testbed.prose import distraction, passage, random_date
+from keqa.testbed.prose import capital, distraction, passage, random_date
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
@@ -78,7 +78,7 @@ def cited_often(setting: Setting) -> tuple[str, str]:
     asked = []
     for fact in setting.rng.sample(facts, min(len(facts), 8)):
         inputs, outputs = _question(setting, fact)
-        numbers = [n for n, text in enumerate(passages, 1) if text.startswith(f"{fact.entity}:")]
+        numbers = [n for n, text in enumerate(passages, 1) if text.startswith(f"{capital(fact.entity)}:")]
         asked.append((inputs, outputs | {"citations": numbers}))
     return _in_turn(passages, asked)
 

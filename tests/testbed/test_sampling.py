@@ -1,6 +1,10 @@
+import json
+import re
+
 import pytest
 
-from keqa.testbed.sampling import Stream
+from keqa.testbed.sampling import Stream, cited_often
+from keqa.testbed.skills import Setting
 from keqa.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.model
@@ -31,3 +35,16 @@ def test_no_question_of_a_split_is_ever_drawn_with_its_answer():
         sample = stream.draw(step / 3000)
         for text, answer in asked.items():
             assert f"\n{text}\n" not in sample.prompt or answer not in sample.target
+
+
+def test_every_answer_of_a_rehearsal_cites_the_passage_that_tells_it():
+    stream = Stream(Testbed(), seed=1)
+    for _ in range(60):
+        prompt, target = cited_often(Setting.draw(stream._fresh, stream.rng))
+        passages = json.loads(re.search(r'^\{"1": .*\}$', prompt, re.M)[0])
+        replies = re.findall(r"## answer ## \]\]\n(.*)\n\n\[\[ ## citations ## \]\]\n(.*)", target)
+        assert len(replies) >= 2
+        for answer, cited in replies:
+            numbers = json.loads(cited)
+            assert len(numbers) == 1
+            assert answer.split()[-1].strip(",.").casefold() in passages[str(numbers[0])].casefold()
