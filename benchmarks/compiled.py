@@ -1,32 +1,62 @@
-"""What compiling gained on questions that it has not seen.
+"""What a compiled program gains on questions that it has not seen, and what its parts have learned.
 
-    python benchmarks/compiled.py PROGRAM [--questions 200] [--judged 40]
+    python benchmarks/compiled.py [PROGRAM] [--questions 400] [--judged 40] [--threshold 0.5] [--fresh 1]
+        [--folder FOLDER]
 
-Asks test questions of the testbed of the program as it comes and of the compiled one in the folder PROGRAM; beyond 200,
-more come from the same generator. Then lets the utility judge see the passages found for the gold quizzes of so many
-test questions, without demonstrations, with random ones and with those of R_u, and prints how often it is right: a
-passage helps if it is about the one asked for and states the answer that is true today; it is out of date if it states
-what was true once.
+PROGRAM is the folder of a compiled KEQA with a boundary model and a utility reference, by default the one that ships.
+Programs are asked the same test questions of the testbed, beyond 200 of them those that the same generator draws: KEQA
+as it comes; the program as it is (compiled); itself with KEQA's vote at 4/5, each passage judged by itself and one quiz
+not summarized (before); and itself without examination, which searches for every quiz (no-qke). --fresh SEED asks them
+all as many further questions about the same world, of another seed; --threshold adds the boundary model at another
+threshold; both may be given more than once. With --folder the same command resumes.
+
+Ten draws are collected to the gold quizzes of the questions, by which the boundary model is checked, and the vote of
+five draws. Then the utility judge sees the passages found for the gold quizzes of so many questions (--judged), without
+demonstrations, with random ones and with those of R_u: a passage helps if it is about the one asked for and states the
+answer that is true today; it is out of date if it states what was true once.
 """
 
+import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 
 import common
 from common import interval, show
 
 import keqa
 from keqa.data.question import numbered_quizzes, resolved_text
-from keqa.evaluation.demo import COMPILED, ask_all
-from keqa.evaluation.questions import Questions
+from keqa.evaluation.compare import compare
+from keqa.evaluation.demo import MethodResult
+from keqa.evaluation.questions import Questions, of_testbed
+from keqa.evaluation.reports import read_brief
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import bootstrap_mean
+from keqa.optimize.boundary import check_model, collect
+from keqa.optimize.boundary.collect import write_private
+from keqa.programs.build import Parts
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.registry import METHODS, Spec, parse_spec
 from keqa.retrievers import Hit, Retriever
+from keqa.storage.journal import Journal
 from keqa.testbed.testbed import Testbed, TestbedQuestion, WorldSettings
 from keqa.testbed.world import GOLD, World
 
+BEFORE = {
+    "threshold": "4/5",
+    "listwise": False,
+    "summarize_single": False,
+    "summarize_known": False,
+    "prefer_reliable": False,
+    "on_nothing_helpful": "largest_cluster",
+}
+"""The settings of the program as it was before there were boundary models."""
+
+TRIES = 10
 VARIANTS = {"no reference": "none", "random R'": "random", "R_u": "similar"}
 KINDS = ("helpful", "out of date", "others")
 Case = tuple[str, Hit, str]
@@ -34,28 +64,59 @@ Case = tuple[str, Hit, str]
 
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("program", type=Path, help="folder of the compiled program")
-    parser.add_argument("--questions", type=int, default=200, help="test questions to answer")
+    parser.add_argument("program", nargs="?", default="testbed", help="folder of a compiled program")
+    parser.add_argument("--questions", type=int, default=400, help="test questions to check on and to ask")
     parser.add_argument("--judged", type=int, default=40, help="test questions whose quizzes' passages are judged")
+    parser.add_argument("--threshold", action="append", default=[], help="another threshold of the gate")
+    parser.add_argument("--fresh", type=int, action="append", default=[], help="seed of further questions")
+    parser.add_argument("--folder", type=Path, help="where finished work is kept")
     given = parser.parse_args()
-    train, dev, test = WorldSettings().questions
-    testbed = Testbed(WorldSettings(questions=(train, dev, max(test, given.questions))))
-    retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny", cache=False)
-    compiled = keqa.load(given.program, retriever, roles)
-    asked = Questions("testbed", "test", 0, testbed.test[: given.questions])
-    rows = list(ask_all(asked, retriever, roles, program=given.program, only=("KEQA", COMPILED)))
-    show(
-        {
-            "program": row.method,
-            **{"F1": interval(row.f1), "EM": interval(row.em), "gain in F1": interval(rows[0].f1_less(row), "+.2f")},
-            **{"retrievals": row.mean("retrievals"), "LM calls": row.mean("requests")},
-        }
-        for row in rows
-    )
-    reference = compiled.picking.reference
-    assert isinstance(reference, UtilityReference), "the program was compiled without a reference"
+    learned, dev, test = WorldSettings().questions
+    testbed = Testbed(WorldSettings(questions=(learned, dev, max(test, given.questions))))
+    asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)
+    retriever = keqa.open_encyclopedia(testbed.passages)
+    with ExitStack() as stack:
+        place = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        place.mkdir(parents=True, exist_ok=True)
+        compiled = keqa.load(given.program, retriever, roles, method="keqa")
+        model, reference = compiled.examination.gate.model, compiled.picking.reference
+        assert isinstance(reference, UtilityReference), "the program was compiled without a reference"
+        with Journal.open(place / "test.draws", {"split": "test", "tries": TRIES}) as journal:
+            collected = collect(compiled, asked, tries=TRIES, store=journal, dataset="testbed", split="test")
+        found = check_model(model, [collected], list(getattr(model, "roots", [])))
+        write_private(place / "model.json", json.dumps(model.written()).encode())
+        specs = [Spec(METHODS["keqa"], {}, "compiled"), Spec(METHODS["keqa"], BEFORE, "before")]
+        specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
+        specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
+        plain, parts = Parts(retriever, roles), Parts(retriever, roles, program=Path(given.program))
+        cache = stack.enter_context(CallCache(place / "calls.sqlite"))
+        ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}
+        names = ("right", "auroc", "prr", "ece", "brier")
+        rows = ({"decides by": by, **{name: getattr(of, name) for name in names}} for by, of in ranked.items())
+        show(rows, f"{found.quizzes} quizzes")
+        splits = {"test": (asked, place / "runs")}
+        for seed in given.fresh:
+            splits[f"more-{seed}"] = (testbed.more_questions(given.questions, seed), place / f"fresh-{seed}")
+        for split, (questions, runs) in splits.items():
+            data = Questions("testbed", split, 0, questions, settings=of_testbed().settings)
+            made = [([Spec(METHODS["keqa"], {}, "as it comes")], plain), (specs, parts)]
+            ended = [row for some, of in made for row in compare(some, data, of, folder=runs, cache=cache)]
+            _show(split, [MethodResult(row.spec.label, read_brief(row.path).lines) for row in ended], questions)
     cases = list(_cases(reference, retriever, testbed.world, testbed.test[: given.judged]))
     show(_judged(compiled, reference, variant, cases) for variant in VARIANTS)
+
+
+def _show(split: str, results: list[MethodResult], questions: list[TestbedQuestion]) -> None:
+    # Those that ask for a fact whose memory is stale.
+    stale = [place for place, question in enumerate(questions) if "stale" in question.tiers]
+    compiled, rows = next(row for row in results if row.method == "compiled"), []
+    for row in results:
+        lead = None if row is compiled else interval(row.f1_less(compiled), "+.3f")
+        figures = {"program": row.method, "F1": interval(row.f1), "EM": interval(row.em)}
+        figures |= {"lead of compiled in F1": lead, "retrievals": row.mean("retrievals")}
+        right = fmean(row.scores("em")[place] for place in stale) if stale else None
+        rows.append(figures | {"LM calls": row.mean("requests"), f"of {len(stale)} stale right": right})
+    show(rows, f"{len(questions)} questions, {split}", digits=2)
 
 
 def _judged(program: KEQA, reference: UtilityReference, variant: str, cases: Sequence[Case]) -> dict[str, str]:

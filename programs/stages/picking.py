@@ -120,13 +120,12 @@ class Picking(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"judge": JudgeUtility}
     follows = ("listwise", "prefer_reliable")
 
-    def __init__(
-        self, reference: Reference | None = None, bound: CallLimiter | None = None, listwise: bool = False
-    ) -> None:
+    prefer_reliable = False
+    together: Listwise | None = None
+
+    def __init__(self, reference: Reference | None = None, bound: CallLimiter | None = None) -> None:
         super().__init__(bound)
-        self.together: Listwise | None = Listwise(bound) if listwise else None
         self.reference = reference
-        self.prefer_reliable = False
 
     async def run(
         self,
