@@ -31,6 +31,7 @@ UNSUPPORTED = "(unsupported)"
 
 _NOTHING = "-"
 _IN_SHORT = "answered in short"
+_LONGEST_ITEM = 400
 # What a question begins with that plainly asks for a text, a list or a table.
 _BEGINNINGS: Mapping[Style, str] = {
     "report": r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me about\b|describe\b"
@@ -187,7 +188,7 @@ class Writing(Stage):
             whole, before = len(further) == wanted - len(passages), len(passages)
             # Those that did not fit are read with the next ones.
             passages += further[: len(shown)]
-            said = [one for one in map(_on_a_line, reply["items"] or []) if not is_abstention(without_citations(one))]
+            said = [one for one in map(_on_a_line, reply["items"] or []) if _is_item(one)]
             new = await gather([self._checked(question, one, one, shown, mark) for one in said])
             if (not _merged(items, new) and before) or (not whole and len(passages) == before + len(further)):
                 break
@@ -263,6 +264,14 @@ def _has_text(prediction: dspy.Prediction) -> None:
 
 def _says_something(text: str) -> bool:
     return any(map(str.isalnum, text))
+
+
+def _is_item(text: str) -> bool:
+    """Whether a line of a list is an item: small language models copy whole passages, which carry themselves."""
+    if len(text) > _LONGEST_ITEM:
+        note("write", "NoItem", f"{text!a:.80} has {len(text)} characters", "left it out")
+        return False
+    return not is_abstention(without_citations(text))
 
 
 def _on_a_line(value: object) -> str:

@@ -173,6 +173,14 @@ def test_items_of_one_name_are_one_with_all_their_citations(asked):
     assert (prediction.record.written.looked_at, prediction.record.written.more) == (5, False)
 
 
+def test_a_passage_that_is_copied_is_no_item(asked):
+    passage = f"Ann works in Bremen. {'She has her desk beside the window that leads to the yard. ' * 10}"
+    reply = replies({"items": json.dumps([f"{passage}[1]", "Ann [1]"])})
+    prediction, _ = asked(EVERYONE, passage, reply=reply)
+    assert prediction.text == "- Ann [1]"
+    assert [one.cause for one in prediction.record.degradations] == ["NoItem"]
+
+
 def test_a_list_that_ends_at_the_bound_says_that_there_may_be_more(asked):
     prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing), top_k=2, max_passages=3)
     assert (prediction.record.written.looked_at, prediction.record.written.more) == (3, True)
