@@ -65,14 +65,14 @@ TASKS = (
     SkillTask("answer with evidence", "AnswerWithEvidence", False, dict.fromkeys(DEMONSTRATIONS, 0.7)),
     SkillTask("answer with evidence, by convention", "AnswerWithEvidence", True, {}),
     SkillTask("rewrite a follow-up", "RewriteFollowUp", False, _EASY),
-    SkillTask("draft quizzes", "DraftQuizzes", False, {}),
-    SkillTask("answer a quiz if sure", "AnswerQuizIfSure", False, {}),
-    SkillTask("answer from documents", "AnswerFromDocuments", False, {}),
-    SkillTask("answer and cite", "AnswerAndCite", False, {}),
-    SkillTask("answer and cite, by convention", "AnswerAndCite", True, {}),
-    SkillTask("write an answer", "WriteAnswer", False, {}),
+    SkillTask("draft quizzes", "DraftQuizzes", False, dict.fromkeys(DEMONSTRATIONS, 0.9)),
+    SkillTask("answer a quiz if sure", "AnswerQuizIfSure", False, dict.fromkeys(DEMONSTRATIONS, 0.9)),
+    SkillTask("answer from documents", "AnswerFromDocuments", False, dict.fromkeys(DEMONSTRATIONS, 0.85)),
+    SkillTask("answer and cite", "AnswerAndCite", False, dict.fromkeys(DEMONSTRATIONS, 0.75)),
+    SkillTask("answer and cite, by convention", "AnswerAndCite", True, {8: 0.7}),
+    SkillTask("write an answer", "WriteAnswer", False, dict.fromkeys(DEMONSTRATIONS, 0.6)),
     SkillTask("list items", "ListItems", False, {}),
-    SkillTask("compare in a table", "CompareInTable", False, {}),
+    SkillTask("compare in a table", "CompareInTable", False, dict.fromkeys(DEMONSTRATIONS, 0.6)),
 )
 
 

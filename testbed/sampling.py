@@ -128,12 +128,13 @@ STRETCHES = {
     "comparing": (0.5, 0.62, 0.35),
     "locating": (0.6, 0.75, 0.25),
     "citing": (0.6, 0.9, 0.2),
-    "JudgeUtility": (0.62, 1.0, 0.22),
-    "JudgeUtilities": (0.62, 1.0, 0.06),
-    "Summarize": (0.62, 1.0, 0.2),
-    "AnswerAndCite": (0.62, 1.0, 0.16),
-    "DraftQuizzes": (0.62, 1.0, 0.12),
-    "WriteAnswer": (0.62, 1.0, 0.1),
+    "JudgeUtility": (0.62, 1.0, 0.14),
+    "JudgeUtilities": (0.62, 1.0, 0.04),
+    "Summarize": (0.62, 1.0, 0.16),
+    "AnswerAndCite": (0.62, 1.0, 0.1),
+    "DraftQuizzes": (0.62, 1.0, 0.05),
+    "WriteAnswer": (0.62, 1.0, 0.06),
+    "ListItems": (0.62, 1.0, 0.05),
 }
 """By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so.
 
