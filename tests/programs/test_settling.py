@@ -188,7 +188,8 @@ def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
 )
 def test_nothing_is_asked_or_searched_for_twice(made, plan, calls):
     chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
-    program, engine, searched = made(settle="cascade", chooser=chooses, said=replies(plan, summary="Molde"))
+    way = {"settle": "cascade", "chooser": chooses, "summarize_single": True}
+    program, engine, searched = made(**way, said=replies(plan, summary="Molde"))
     record = program(QUESTION).record
     assert engine.count == READING | calls
     assert searched.queries == [QUESTION]
