@@ -169,7 +169,7 @@ class DeclaredKeqa(CommonSettings):
     """Those that are cited are kept. It has no effect without picking, nor beside `select` or `extract_sentences`."""
     summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
     """As the printed algorithm does and the authors' code does not: the summary is what gives the answer its form.
-    Without decomposition it has no effect."""
+    Without decomposition it has no effect, nor in a cascade, which has read the question before."""
     summarize_known: Annotated[
         bool,
         _switch("Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself."),

@@ -267,7 +267,8 @@ class KEQA(Program):
                 report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         if [quiz.text for quiz in quizzes] == [asked.question]:
             draft = draft_of_whole(drafts, asked, quizzes[0]) if drafts else None
-            summarizes = settings.decompose and settings.summarize_single
+            # A cascade read the question before, and takes that for its answer.
+            summarizes = settings.decompose and settings.summarize_single and settings.settle != "cascade"
             with _as_draft(summarizes):
                 record = await self._answer_whole(asked, quizzes[0], examine=settings.examine, draft=draft)
             story.quizzes = [record]

@@ -112,8 +112,13 @@ class _Cascade:
         known = dict(context().findings or {})
         if whole.source != "failed":
             known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
-        with knowing(known):
-            await self.by.apart(asked, story)
+        try:
+            with knowing(known):
+                await self.by.apart(asked, story)
+        except UnansweredError:
+            # What was read is no answer then, and still a part of the story.
+            story.whole = None if whole.source == "failed" or story.fallback is not None else whole
+            raise
         if whole.source == "failed":
             return
         if story.fallback is not None or [quiz.resolved for quiz in story.quizzes] == [asked.question]:

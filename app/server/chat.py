@@ -203,7 +203,9 @@ class Completion:
         """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
         answer, told = harmless(text_of(record)), self._told
         rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
-        listed = "" if link is None or record.unanswered is not None else sources_text(sources_of(record), link)
+        # A written answer cites its sources by number, whatever else the documents do not say.
+        cites = record.unanswered is None or (record.written is not None and record.written.text)
+        listed = sources_text(sources_of(record), link) if link is not None and cites else ""
         yield from self._said(rest)
         if listed:
             yield from self._said(f"\n\n{listed}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from contextlib import aclosing
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -90,12 +91,14 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
     ) -> Answer:
         try:
             steps, record = 0, None
-            async for one in answers.followed(answers.check(question, answer_type, choices or [], style=style)):
-                if isinstance(one, asyncio.Future):
-                    record = one.result()
-                elif one is not None and not isinstance(one, AnswerPart):
-                    steps += 1
-                    await context.report_progress(steps, message=without_secrets(str(one), answers.lms))
+            asked = answers.check(question, answer_type, choices or [], style=style)
+            async with aclosing(answers.followed(asked)) as following:
+                async for one in following:
+                    if isinstance(one, asyncio.Future):
+                        record = one.result()
+                    elif one is not None and not isinstance(one, AnswerPart):
+                        steps += 1
+                        await context.report_progress(steps, message=without_secrets(str(one), answers.lms))
             assert record is not None, "what is followed ends"
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None

@@ -177,6 +177,19 @@ def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
     assert len(record.quizzes) == 2
 
 
+def test_what_was_read_stands_in_the_record_also_where_a_later_step_fails(made):
+    def said(name, inputs, config):
+        if name == "Summarize":
+            raise ConnectionError("down")
+        return replies()(name, inputs, config)
+
+    chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
+    with pytest.raises(UnansweredError) as failed:
+        made(settle="cascade", chooser=chooses, said=said)[0](QUESTION)
+    record = failed.value.record
+    assert (record.answer, record.settled_by, record.whole.answer, len(record.quizzes)) == (None, None, "Bergen", 2)
+
+
 @pytest.mark.parametrize(
     ("plan", "calls"),
     [
@@ -188,7 +201,8 @@ def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
 )
 def test_nothing_is_asked_or_searched_for_twice(made, plan, calls):
     chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
-    program, engine, searched = made(settle="cascade", chooser=chooses, said=replies(plan, summary="Molde"))
+    way = {"settle": "cascade", "chooser": chooses, "summarize_single": True}
+    program, engine, searched = made(**way, said=replies(plan, summary="Molde"))
     record = program(QUESTION).record
     assert engine.count == READING | calls
     assert searched.queries == [QUESTION]
@@ -221,6 +235,12 @@ def test_documents_that_say_nothing_are_taken_apart_or_told(made):
 
     stops = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.1]), own=True, said=said)[0](QUESTION).record
     assert (stops.answer_source, stops.settled_by, stops.chances.get("draft")) == ("unanswered", "reading", None)
+    chooses = chooser(0.9, READ, APART, onward=[0.1, 0.7])
+    program, engine, searched = made(settle="cascade", chooser=chooses, own=True, said=said)
+    apart = program(QUESTION).record
+    assert (apart.answer_source, apart.guessed, apart.chances) == ("unanswered", False, {})
+    assert [quiz.source for quiz in apart.quizzes] == ["unanswered", "blocked"]
+    assert (engine.count["DecomposeQuestion"], searched.queries.count(QUESTION)) == (1, 1)
 
 
 def test_a_search_that_fails_is_no_reason_to_believe_memory(made):

@@ -13,9 +13,11 @@ from fixtures.serving import QUESTION, TOKEN, until
 from mcp import Client
 
 from keqa.programs.prediction import AnswerPart
-from keqa.programs.records import PassageVerdict, QuestionRecord
+from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord, Statement, Written
+from keqa.programs.stages.documents import missing_quiz
+from keqa.programs.unanswered import unanswered_of
 from keqa.server.application import Documents
-from keqa.server.chat import ChatRequest, Completion
+from keqa.server.chat import ChatRequest, Completion, content_of
 
 pytestmark = pytest.mark.server
 
@@ -193,6 +195,21 @@ def test_the_chores_of_a_chat_window_are_no_questions(serve, server, chore):
     answer = serve(server).chat(chore)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_question")
     assert server.count == 0
+
+
+def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradict_each_other():
+    judged = {"score": 1.0, "verdict": "helpful", "kept": True, "why": "judged helpful"}
+    passage = PassageVerdict(passage_id="1", title="Port", text="It opens at six.", **judged)
+    stated = Statement(text="It opens at six [1].", citations=[1])
+    written = Written(style="sentence", text=stated.text, statements=[stated], passages=[passage])
+    missing = missing_quiz(0, "?", [passage], "", ["five", "six"], searched=True)
+    finding = unanswered_of("?", [], QuizRecord(index=0, text="?", missing=missing))
+    told = {"answer": finding.message, "answer_source": "unanswered", "unanswered": finding, "written": written}
+    record = QuestionRecord(question="?", **told)
+    events = "".join(Completion("none").answered(record, link=lambda source: None)).split("\n\n")
+    deltas = [json.loads(one[6:])["choices"][0]["delta"] for one in events if one]
+    assert "".join(one.get("content") or "" for one in deltas) == content_of(record)
+    assert content_of(record).endswith("1. Port (1)")
 
 
 def told(completion, *parts, answer="Yes"):

@@ -11,6 +11,10 @@ from fixtures.serving import MARKUP, QUESTION, TOKEN
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver.exceptions import ToolError
+
+from keqa.programs.prediction import Searching
+from keqa.server.mcp_tools import mcp_server
 
 pytestmark = pytest.mark.server
 
@@ -68,6 +72,32 @@ async def test_what_cannot_be_asked_is_said(serve, server, tool, arguments, mess
         result = await client.call_tool(tool, arguments)
     assert result.is_error
     assert message in result.content[0].text
+
+
+async def test_a_question_ends_at_once_where_nobody_hears_of_it_any_more():
+    ended = []
+
+    class Asked:
+        lms = ()
+
+        def check(self, question, *args, **kwargs):
+            return question
+
+        async def followed(self, asked):
+            try:
+                yield Searching(1, asked)
+            finally:
+                ended.append(asked)
+
+    class Gone:
+        async def report_progress(self, *args, **kwargs):
+            raise ConnectionError
+
+    with pytest.raises(ToolError) as failed:
+        await mcp_server(Asked())._tool_manager.call_tool("ask", {"question": QUESTION}, Gone())
+    # What went wrong, and with it all that was under way, is still held.
+    assert failed.value is not None
+    assert ended == [QUESTION]
 
 
 @pytest.mark.process
