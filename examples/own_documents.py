@@ -23,7 +23,7 @@ def write_pages(folder: Path) -> None:
 
 with tempfile.TemporaryDirectory() as scratch:
     documents = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(scratch, "documents")
-    question = sys.argv[2] if len(sys.argv) > 2 else "What is the birth date of the director of The Quiet Window?"
+    question = sys.argv[2] if len(sys.argv) > 2 else "Where are the headquarters of the employer of Lydia Garvik?"
     lm = sys.argv[3] if len(sys.argv) > 3 else "keqa/tiny"
     if len(sys.argv) == 1:
         documents.mkdir()

@@ -19,9 +19,9 @@ PRINTED = {
     "inside_a_module.py": ["In which country is Harton? ", "exact match: "],
     "own_documents.py": [
         "140 passages",
-        "Answer: May 23, 1971",
-        "  Who directed The Quiet Window? Simon Ralley (passages: ",
-        "  When was Simon Ralley born? 23 May 1971 (memory)",
+        "Answer: Salmouth",
+        "  Who is the employer of Lydia Garvik? Fentec Motors (passages: ",
+        "  Where is Fentec Motors based? Salmouth (memory)",
     ],
     "own_retriever.py": ["Zelia | 0 retrievals", "Kalia | 1 retrievals"],
     "read_a_record.py": [

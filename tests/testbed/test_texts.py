@@ -58,8 +58,8 @@ STREAM = {
     0.1: "fb4a6225f30d9c24",
     0.3: "f4654d1ab64acbcd",
     0.55: "016e5b0f7b2863b6",
-    0.7: "bbda8ec6f843e4a2",
-    0.9: "4367e009c4e68e8f",
+    0.7: "99d0ae93f19ee6ba",
+    0.9: "63820f2f9d3ee33e",
 }
 """By progress, of what is drawn then."""
 

@@ -31,7 +31,7 @@ def test_from_questions_to_a_gate(keqa_command, folder):
     out = keqa_command("boundary", "train", folder / "train", "--out", folder / "model.json", "--json").fine()
     assert json.loads(out)["mastery"]["auroc"] > 0.7
 
-    dev = ["boundary", "collect", "--testbed", "--split", "test", "--program", "testbed", "--limit", 8, "--tries", 5]
+    dev = ["boundary", "collect", "--testbed", "--split", "test", "--program", "testbed", "--limit", 5, "--tries", 5]
     assert keqa_command(*dev, "--out", folder / "test").code == 0
     ended = keqa_command("boundary", "check", folder / "model.json", folder / "test")
     assert (ended.code, "vote of five draws" in ended.out) == (0, True)
