@@ -56,7 +56,7 @@ class ConversationHead(_Kept):
 
 
 class Turn(_Kept):
-    """A question, and the story of its answer where it got one; `by` tells what answered, as a digest."""
+    """A question, and the record of its answer where it has one; `by` is the digest of what answered."""
 
     question: str
     by: str = ""

@@ -5,12 +5,12 @@
 #   bash benchmarks/written.sh comparisons DATA LM [OUT] [COUNT]    2WikiMultihopQA's comparisons
 #
 #   DATA   folder with 2wikimultihopqa in its original layout
-#   OUT    folder of all runs; a stopped command goes on in it (default: runs/written)
+#   OUT    folder of all runs; a stopped command resumes in it (default: runs/written)
 #   COUNT  questions of each style (default: 20)
 set -euo pipefail
 STYLES=(keqa:style=sentence keqa:style=report keqa:style=list keqa:style=table)
 
-if [ "$1" = shipped ]; then
+if [ "${1:?shipped or comparisons}" = shipped ]; then
     OUT=${2:-runs/written}
     for split in test lists; do
         keqa compare "${STYLES[@]}" --testbed --split "$split" --limit "${3:-20}" --out "$OUT/$split"

@@ -110,7 +110,7 @@ class Ways:
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
         said = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
         if kept.point.score < best.point.score:
-            return f"{said}: it is as good as {best.way}, within a standard error, for fewer LM calls"
+            return f"{said}: it is as good as {best.way}, within a standard error, and costs less"
         rest = any(as_good(one.point.scores, kept.point.scores) for one in self.tried if one is not kept)
         more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
         return f"{said}: nothing scores better, and {more}"

@@ -261,7 +261,7 @@ class _Talk:
         status().print("Deleted.", style="dim")
 
     def ask(self, question: str) -> None:
-        """Answer a question; the conversation goes on whatever becomes of it."""
+        """Answer a question; the conversation continues whether or not it is answered."""
         from keqa.conversations import Conversations, answered_by
         from keqa.programs.earlier import knowing
         from keqa.programs.records import record_without_keys

@@ -87,7 +87,7 @@ class Answers:
     async def ask(
         self, asked: Asked, hears: Hears | None = None, settled: Callable[[str], Findings] | None = None
     ) -> QuestionRecord:
-        """Answer a question; told what answers, as a digest, `settled` gives what needs not be asked again."""
+        """Answer a question; `settled` gives, for the digest of what answers, what need not be asked again."""
         self.refuse_if_full()
         started, outcome = time.perf_counter(), "failed"
         try:

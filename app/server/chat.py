@@ -37,7 +37,7 @@ _CHORE = re.compile(
     r"|Analyze this conversation and provide:\n1\. The detected language)"
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
-"""Stands between a draft that was told and what is left of it."""
+"""Stands between a draft that was streamed and what is left of it."""
 _CITED = re.compile(r"\[(\d+)\]")
 
 MODEL = "keqa"
