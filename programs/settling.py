@@ -115,13 +115,17 @@ class _Cascade:
         try:
             with knowing(known):
                 await self.by.apart(asked, story)
-        except UnansweredError:
-            # What was read is no answer then, and still a part of the story.
+        except UnansweredError as error:
+            # What was read is a part of the story, and what says something stands, whatever failed after it.
             story.whole = None if whole.source == "failed" or story.fallback is not None else whole
-            raise
+            if self._best(whole) is None:
+                raise
+            note(error.stage, error.cause, error.message, "took the answer of an earlier step")
+            self._believe(whole)
+            return
         if whole.source == "failed":
             return
-        if story.fallback is not None or [quiz.resolved for quiz in story.quizzes] == [asked.question]:
+        if story.fallback is not None or self._is_whole():
             # Nothing is known beyond what the last choice was made by.
             self._believe(whole)
             return
@@ -140,17 +144,24 @@ class _Cascade:
         self.story.chances = {way: p for way, p, one in zip(WAYS, choice.right, answers, strict=False) if one}
         return choice
 
-    def _believe(self, whole: QuizRecord) -> None:
-        """Settle it by the answer that is most probably right, of those that say something."""
+    def _is_whole(self) -> bool:
+        """Whether the question has no quiz but itself."""
+        return [quiz.resolved for quiz in self.story.quizzes] in ([], [self.asked.question])
+
+    def _best(self, whole: QuizRecord) -> Way | None:
+        """By which answer it is most probably right to settle it, of those that say something."""
         story, draft, chances = self.story, self.draft, self.story.chances
         says: dict[Way, bool] = {
             "draft": draft is not None and draft.answer is not None,
             "reading": whole.source == "passages" and not whole.abstained,
             "quizzes": story.unanswered is None and not is_abstention(story.answer or "", self.asked.choices),
         }
-        able = [way for way in WAYS if says[way] and way in chances]
-        nothing: Way = "reading" if story.whole is None else "quizzes"
-        way = max(able, key=lambda one: chances[one], default=nothing)
+        return max((way for way in WAYS if says[way] and way in chances), key=lambda one: chances[one], default=None)
+
+    def _believe(self, whole: QuizRecord) -> None:
+        """Settle it by the best answer, or where none says anything by the last one."""
+        story, draft, chances = self.story, self.draft, self.story.chances
+        way = self._best(whole) or ("reading" if story.whole is None else "quizzes")
         if way == "quizzes":
             return
         if way == "draft" and draft is not None:
@@ -158,7 +169,7 @@ class _Cascade:
             judged = {**self.judged, "known": True, "certainty": chances[way], "stopped": why}
             whole = _remembered(self.asked, draft, judged, whole)
         story.unanswered, story.explanation, story.guessed = None, "", False
-        if story.whole is None and story.fallback is None:
+        if story.fallback is None and self._is_whole():
             _settled(self.asked, story, whole, way)
             return
         story.whole, story.fallback, story.settled_by = None, whole, way

@@ -177,17 +177,43 @@ def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
     assert len(record.quizzes) == 2
 
 
-def test_what_was_read_stands_in_the_record_also_where_a_later_step_fails(made):
+def failing(*names, **told):
     def said(name, inputs, config):
-        if name == "Summarize":
+        if name in names:
             raise ConnectionError("down")
-        return replies()(name, inputs, config)
+        return replies(**told)(name, inputs, config)
+
+    return said
+
+
+@pytest.mark.parametrize(
+    ("said", "chances", "found"),
+    [
+        (failing("Summarize"), READ, ("Bergen", "reading", "fallback", 2)),
+        (failing("Summarize"), {"draft": 0.7, "reading": 0.6}, ("Oslo", "draft", "memory", 2)),
+        # The reading failed as well.
+        (failing("Summarize", "AnswerWithKnowledge"), READ, ("Oslo", "draft", "memory", 2)),
+    ],
+)
+def test_an_answer_stands_also_where_a_later_step_fails(made, said, chances, found):
+    chooses = chooser(0.4, chances, APART, onward=[0.7, 0.8])
+    record = made(settle="cascade", chooser=chooses, said=said)[0](QUESTION).record
+    assert (record.answer, record.settled_by, record.answer_source, len(record.quizzes)) == found
+    last = record.degradations[-1]
+    assert (last.stage, last.quiz, last.action) == ("summarize", None, "took the answer of an earlier step")
+    assert record.touched
+
+
+def test_where_no_step_has_an_answer_and_the_last_one_fails_there_is_none(made):
+    def said(name, inputs, config):
+        unknown = name == "AnswerFromDocuments" and inputs["question"] == QUESTION
+        return {"answer": "UNKNOWN"} if unknown else failing("Summarize")(name, inputs, config)
 
     chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
     with pytest.raises(UnansweredError) as failed:
-        made(settle="cascade", chooser=chooses, said=said)[0](QUESTION)
+        made(settle="cascade", chooser=chooses, own=True, said=said)[0](QUESTION)
     record = failed.value.record
-    assert (record.answer, record.settled_by, record.whole.answer, len(record.quizzes)) == (None, None, "Bergen", 2)
+    assert (record.answer, record.settled_by, record.whole.source, len(record.quizzes)) == (None, None, "unanswered", 2)
 
 
 @pytest.mark.parametrize(
