@@ -19,6 +19,7 @@ from keqa.programs.declared import Style, WantedStyle
 from keqa.programs.prediction import RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
+from keqa.programs.sentences import asks_what
 from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
@@ -32,24 +33,48 @@ UNSUPPORTED = "(unsupported)"
 _NOTHING = "-"
 _IN_SHORT = "answered in short"
 _LONGEST_ITEM = 400
-# What a question begins with that plainly asks for a text, a list or a table.
-_BEGINNINGS: Mapping[Style, str] = {
-    "report": r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me about\b|describe\b"
-    r"|fasse?\b.*\bzusammen\b|beschreiben?\b|résume[zr]?\b|décri(s|vez)\b|resum[ae]n?\b|describ[ae]n?\b|总结|概述",
-    "list": r"(list|name|enumerate) (all|each|every|everyone|everybody|everything)\b|list \w+s\b|enumerate\b"
-    r"|(nennen?|liste|zählen?)\b.* (alle|sämtliche)\b|(liste[zr]?|énumère[zr]?) (tous|toutes|les)\b"
-    r"|(enumer[ae]n?|list[ae]n?) (todos|todas|los|las)\b|列出|列举",
-    "table": r"compare\b|contrast\b|vergleichen?\b|compare[zr]\b|compar[ae]n?\b|比较|对比",
+# What a question begins with that plainly asks for a text, a list or a table; first what nobody could mean otherwise,
+# then what may begin a question as well: "List prices rose in which year?"
+_MANY = r"all|each|every|everyone|everybody|everything"
+_SOME = r"\d+|two|three|four|five|six|seven|eight|nine|ten|several|some"
+# Words up to a plural, none of which ends a noun before it: "list price of tickets" is no list.
+_PLURAL = (
+    r"((?!(a|an|and|are|as|at|by|for|from|in|is|of|on|or|than|that|to|was|were|with)\b)[\w'’-]+ ){0,5}"
+    r"([\w-]+(?<!s)s|people|children|men|women)(?![\w'’-])"
+)
+_BEGINNINGS: Mapping[Style, tuple[str, str]] = {
+    "report": (
+        r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me (all |everything |more )?about\b"
+        r"|describe\b|fass(e|en sie)?\b.*\bzusammen\b|beschreib(e|en sie)?\b|résume[zr]\b|décri(s|vez)\b(?!-)"
+        r"|resum(a|an)\b|descri(ba|ban)\b",
+        r"(summary|overview) of\b|résume\b|resume (el|la|los|las)\b|resumen de\b|总结|概述",
+    ),
+    "list": (
+        rf"(list|name|enumerate) ({_MANY}|(the )?({_SOME}))\b(?!['’-])|(list|enumerate)( me| us)? (the|these|those)\b"
+        r"|(give|show|make|write)( me| us)? (a|the) (\w+ )?list of\b|(give|show)( me| us)? all\b(?!['’-])"
+        r"|(liste|listen sie|zähle?|zählen sie)\b.* auf\W*$"
+        r"|(liste|cite|nomme|énum[èé]re)[zr]? (tous|toutes|les)\b|(enumer|list|nombr)(a|en?) (todos|todas|los|las)\b",
+        rf"list (of|who|which|what|where|{_PLURAL})|liste (der|von|aller|des?)\b|lista de\b|(列出|列举)(?!的)"
+        r"|(nenne?|nennen sie|liste|listen sie|zähle?|zählen sie)\b.* (alle|sämtliche)\b",
+    ),
+    "table": (
+        r"compare[zr]?\b(?!-)|vergleich(e|en sie)\b|compar(a|en)\b",
+        r"contrast (the|.* (and|to|with))\b|vergleich\b|(比较|对比)(?=.*[和与跟、两三各这])",
+    ),
 }
-_BEFORE = r"\W*((please|bitte)\s+|请)?"
+_BEFORE = re.compile(r"\W*((can|could|would|will) you )?((please|bitte)\s+|请)?", re.IGNORECASE)
 
 
 def told_style(question: str) -> Style:
     """How a question asks to be answered, where that is plain from how it begins; in short otherwise."""
-    plain = (
-        style for style, begins in _BEGINNINGS.items() if re.match(f"{_BEFORE}({begins})", question, re.IGNORECASE)
-    )
-    return next(plain, "short")
+    before = _BEFORE.match(question)
+    start = before.end() if before else 0
+    ordered, rest = any(map(str.isalpha, question[:start])), question[start:].strip()
+    asks = rest.endswith(("?", "？")) and asks_what(rest) and not ordered
+    for style, (plain, doubtful) in _BEGINNINGS.items():
+        if re.match(plain, rest, re.IGNORECASE) or (not asks and re.match(doubtful, rest, re.IGNORECASE)):
+            return style
+    return "short"
 
 
 class Writing(Stage):

@@ -215,23 +215,55 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     assert len(sources_of(prediction.record)) == 2
 
 
+STYLES = {
+    "report": """
+        Summarise the travel policy. | Summarize how trains are paid? | Please tell me about Isaac Newton
+        Tell me all about Isaac Newton | Can you describe what keqa serve offers? | Summary of the travel policy
+        Fasse die Reiserichtlinie zusammen. | Fassen Sie den Bericht zusammen | Beschreib den Hafen
+        Résumez la politique de voyage | Décris le port | Resuma la política | Resumen de la política
+        请总结差旅政策 | 概述差旅政策
+    """,
+    "list": """
+        List all employees in Bremen | List Bergen's mayors | List former mayors of Bergen | List the mayors of Bergen.
+        List 5 rivers in Norway | List years in which prices rose. | List who works in Bremen | List people in Bremen
+        List of mayors of Bergen | Can you list mayors who served twice? | Name the two founders of Meridian Rail
+        Name three rivers | Give me a list of mayors | Show all trains | Enumerate the styles
+        Nenne alle Mitarbeiter in Bremen | Nennen Sie alle Flüsse | Liste bitte sämtliche Flüsse auf
+        Liste die Bürgermeister von Bergen auf | Liste der Bürgermeister | Zählen Sie die Flüsse auf
+        Liste les maires de Bergen | Citez toutes les villes | Énumérez les fleuves | Liste des maires
+        Nombra los alcaldes | Enumere todas las ciudades | Lista de alcaldes
+        请列出有哪些城市？ | 列举卑尔根的市长
+    """,
+    "table": """
+        Compare the two offers | Compare how trains and flights are paid? | Contrast the two offers
+        Contrast trains and flights | Could you please compare Oslo and Bergen?
+        Vergleiche die Angebote | Vergleichen Sie Oslo und Bergen | Vergleich der Angebote
+        Comparez les deux offres | Compara los dos contratos | Comparen Oslo y Bergen
+        请比较这两个报价 | 对比火车和飞机
+    """,
+    "short": """
+        List prices rose in which year? | List price of all tickets | List A was published by whom?
+        List servers crashed when? | List-price increases happen how often? | List everyone's boss
+        What is the list price of a train? | Name the boss of Meridian Rail. | Name all-time champions' coach
+        Name everyone's boss | Name one river | Lists of mayors are kept where? | Resume templates are kept where?
+        Compared to 2020, how many people work in Bremen? | Compare-and-swap is used by which processors?
+        Contrast agents are used for what? | Contrast is measured how? | Summary of findings is due when?
+        Who summarised the travel policy? | Described by whom? | List view or table view?
+        Wer leitet Projekt Hafen? | Zählen alle Flüsse zur Donau? | Nennen alle Zeugen denselben Täter?
+        Liste und Karte zeigen alle Flüsse seit wann? | Listenpreise stiegen wann? | Vergleichen alle Händler die Preise?
+        Vergleich und Bericht sind von wem? | Beschreiben alle Zeugen denselben Täter?
+        Fassen alle Tanks zusammen 500 Liter? | Nenne die Hauptstadt von Norwegen
+        Comparez-vous les prix ? | Liste de prix : quelle est la date ? | Décrit-on le port ?
+        ¿Nombran los alcaldes al jefe? | ¿Comparan los autores Oslo y Bergen? | Lista de precios: ¿cuándo se publicó?
+        ¿Describen los testigos al autor?
+        比较便宜的酒店是哪家？ | 总结会议是什么时候？ | 对比度是多少？ | 列出的价格
+    """,
+}
+
+
 @pytest.mark.parametrize(
     ("question", "style"),
-    [
-        (POLICY, "report"),
-        ("Fasse die Reiserichtlinie zusammen.", "report"),
-        ("Please tell me about Isaac Newton", "report"),
-        ("List all employees in Bremen", "list"),
-        ("Nenne alle Mitarbeiter in Bremen", "list"),
-        ("Liste bitte sämtliche Flüsse auf", "list"),
-        ("Compare the two offers", "table"),
-        ("请比较这两个报价", "table"),
-        ("What is the list price of a train?", "short"),
-        ("Compared to 2020, how many people work in Bremen?", "short"),
-        ("Name the boss of Meridian Rail.", "short"),
-        ("Who summarised the travel policy?", "short"),
-        ("Wer leitet Projekt Hafen?", "short"),
-    ],
+    [(one.strip(), style) for style, text in STYLES.items() for one in text.strip().replace("\n", "|").split("|")],
 )
 def test_how_a_question_asks_to_be_answered(question, style):
     assert told_style(question) == style
