@@ -235,21 +235,23 @@ class Writing(Stage):
     ) -> tuple[list[Statement], list[list[str]]]:
         reply = await ask(self.compare, "write", fitting=shown, question=question)
         subjects = [_on_a_line(one).replace("|", "/") for one in reply.subjects or []]
-        statements: list[Statement] = []
-        table = [["", *subjects]]
+        read: list[tuple[str, list[str]]] = []
         for row in map(_on_a_line, reply.rows or []):
             aspect, *cells = (cell.strip() for cell in row.strip("| ").split("|"))
             if len(cells) != len(subjects) or len(subjects) < 2 or not _says_something(aspect):
                 note("write", "NoRow", f"{row!a:.80} is no row of {len(subjects)} subjects", "left it out")
                 continue
-            told = [_NOTHING] * len(cells)
-            for place, (subject, cell) in enumerate(zip(subjects, cells, strict=True)):
-                if _says_something(cell):
-                    # A value belongs to whom the passages speak of.
-                    statements.append(await self._checked(question, cell, f"{subject}: {cell}", shown, mark))
-                    told[place] = _told(statements[-1]) if statements[-1].given else _NOTHING
-            if any(cell != _NOTHING for cell in told):
-                table.append([aspect, *told])
+            read.append((aspect, cells))
+        # A value belongs to whom the passages speak of.
+        claims = [(cell, f"{who}: {cell}") for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
+        told = [one for one in claims if _says_something(one[0])]
+        statements = await gather([self._checked(question, *one, shown, mark) for one in told])
+        given = {claim: _told(one) for (_, claim), one in zip(told, statements, strict=True) if one.given}
+        table = [["", *subjects]]
+        for aspect, cells in read:
+            row = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
+            if {*row} != {_NOTHING}:
+                table.append([aspect, *row])
         return statements, table if len(table) > 1 else []
 
     def shown(self, verdict: PassageVerdict) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -213,6 +214,25 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     assert prediction.record.written.table == [["", "Nile", "Thames"], ["length", "6,650 km [1]", "346 km [2]"]]
     assert [note.cause for note in prediction.record.degradations] == ["NoRow"]
     assert len(sources_of(prediction.record)) == 2
+
+
+def test_the_cells_of_a_table_are_judged_side_by_side(asked):
+    both = threading.Barrier(2)
+    written = {"subjects": '["Nile", "Thames"]', "rows": '["course | flows northward [1] | flows eastward [2]"]'}
+    reply = replies(written, support="fully")
+
+    def waiting(name, inputs, config):
+        if name == "JudgeSupport":
+            both.wait(timeout=10)
+        return reply(name, inputs, config)
+
+    texts = "The Nile flows to the north.", "The Thames flows to the east."
+    prediction, _ = asked("Compare the Nile and the Thames.", *texts, reply=waiting)
+    why = "the passages lack “{}”; judged: fully"
+    assert [one.why for one in prediction.record.written.statements] == [
+        why.format("northward"),
+        why.format("eastward"),
+    ]
 
 
 STYLES = {
