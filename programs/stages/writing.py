@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import dspy
 
@@ -19,7 +19,7 @@ from keqa.programs.declared import Style, WantedStyle
 from keqa.programs.prediction import RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
-from keqa.programs.sentences import asks_what
+from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
 from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
@@ -32,7 +32,16 @@ UNSUPPORTED = "(unsupported)"
 
 _NOTHING = "-"
 _IN_SHORT = "answered in short"
-_LONGEST_ITEM = 400
+# Of one sentence, and of several.
+_LONGEST_ITEM, _LONGEST_ITEMS = 400, 120
+# They say no more than that there is something, or that a text says so.
+_PLAIN_VERBS = frozenset(
+    "offer offers offered provide provides provided contain contains contained include includes included describe"
+    " describes described explain explains explained mention mentions mentioned bietet enthält beschreibt erklärt offre"
+    " contient décrit explique ofrece contiene describe explica".split()
+)
+_ARTICLES = frozenset("a an the der die das le la les el los las".split())
+_BETWEEN = re.compile(r"[,/、]|\b(and|or|und|oder|et|ou|y|o)\b|还是|或|和|与|跟", re.IGNORECASE)
 # What a question begins with that plainly asks for a text, a list or a table; first what nobody could mean otherwise,
 # then what may begin a question as well: "List prices rose in which year?"
 _MANY = r"all|each|every|everyone|everybody|everything"
@@ -262,23 +271,33 @@ class Writing(Stage):
     async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:
         """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
 
-        One without citations, as small language models write many, is given that of the first passage that has all its
-        words. A number that the passages lack is nobody's to judge.
+        Small language models cite little, and often by the place of a column: where the passages cited lack words, and
+        another one has them all, that is cited. What cites none and lacks a plain verb is for the judge; a number that
+        the passages lack is nobody's to judge.
         """
         claimed = without_citations(claim)
         citations = [number for number in cited_in(text) if number in shown]
-        if not citations:
-            citations = [number for number, passage in shown.items() if not words_lacking(claimed, [passage])][:1]
-            text = cited_with(text, citations)
+        if words_lacking(claimed, [shown[number] for number in citations]):
+            lacking = {number: words_lacking(claimed, [passage]) for number, passage in shown.items()}
+            able = [number for number, words in lacking.items() if not words]
+            if not citations:
+                able += [number for number, words in lacking.items() if _PLAIN_VERBS.issuperset(words)]
+            if able:
+                citations = able[:1]
+                text = cited_with(text, citations)
         cited = [shown[number] for number in citations]
         numbers = [word for word in words_lacking(claimed, cited) if word.isdigit()]
+        repeats = _repeats(question, without_citations(text))
         supported: bool | None = False
         if not citations:
             why = "it cites no passage that there is"
         elif numbers:
             why = f"the passages lack “{' '.join(numbers)}”"
+        elif repeats == "words":
+            why = "it says nothing but what was asked"
         else:
-            supported, why = await support_of(self.support, question, claimed, cited)
+            # A name of the question is in every passage about it.
+            supported, why = await support_of(self.support, question, claimed, cited, worded=not repeats)
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False
         return Statement(text=kept, citations=citations, supported=supported, why=why, given=given)
@@ -295,10 +314,27 @@ def _says_something(text: str) -> bool:
 
 def _is_item(text: str) -> bool:
     """Whether a line of a list is an item: small language models copy whole passages, which carry themselves."""
-    if len(text) > _LONGEST_ITEM:
+    if len(text) > (_LONGEST_ITEM if len(cited_sentences(text)) < 2 else _LONGEST_ITEMS):
         note("write", "NoItem", f"{text!a:.80} has {len(text)} characters", "left it out")
         return False
     return not is_abstention(without_citations(text))
+
+
+def _repeats(question: str, text: str) -> Literal["", "words", "name"]:
+    """What a text consists of that has no word but the question's, where that neither is nor holds the answer.
+
+    What is asked between, as in "Which is older, the Nile or the Thames?", is an answer, and so is the whole of what is
+    to be answered by yes or no.
+    """
+    ordered = told_style(question) != "short"
+    if _BETWEEN.search(question) or not (ordered or asks_what(question)):
+        return ""
+    # Of "List all styles" the first word is no word of what is asked for.
+    asked = words_of(_BEFORE.sub("", question, count=1))[ordered:]
+    said = [word for word in words_of(text) if word not in _ARTICLES]
+    if not said or not all(stands_in(word, asked) for word in said):
+        return ""
+    return "name" if said in names_of(question) else "words"
 
 
 def _on_a_line(value: object) -> str:
