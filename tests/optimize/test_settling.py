@@ -97,7 +97,7 @@ def compiled(tmp_path):
     ("language_model", "kept", "scores", "why"),
     [
         (knows, "draft", (1.0, 1.0, 1.0), "memory alone (draft) is kept: nothing scores better, and of those as good"),
-        (reads, "reading", (0.0, 1.0, 0.0, 1.0), "one search and one reading (reading) is kept: nothing scores better, and"),
+        (reads, "reading", (0.0, 1.0, 0.0, 1.0), "one search and one reading (reading) is kept: nothing scores"),
         (takes_apart, "quizzes", (0.0, 0.0, 1.0, 1.0), "taking apart (quizzes) is kept: nothing scores better, and"),
     ],
 )
