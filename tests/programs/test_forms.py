@@ -179,8 +179,19 @@ def test_a_draft_that_is_no_option_is_none(made):
     assert engine.count.total() == 1
 
 
-def test_quizzes_without_their_drafts_are_examined_as_the_paper_does(made):
-    program, engine = made(("Ann Ok",), tries=3)
+@pytest.mark.parametrize(
+    ("drafts", "known"), [(("UNKNOWN",), [False, False]), (("Ann Ok", "Bergen", "UNKNOWN"), [True, True])]
+)
+def test_a_refusal_more_or_less_makes_no_difference(made, drafts, known):
+    program, engine = made(drafts)
+    record = program(TWO_HOPS).record
+    assert (record.degradations, [quiz.known for quiz in record.quizzes]) == ([], known)
+    assert not engine.count["AnswerQuiz"]
+
+
+@pytest.mark.parametrize("drafts", [("Ann Ok",), ("UNKNOWN", "Bergen", "Oslo"), ()])
+def test_quizzes_without_their_drafts_are_examined_as_the_paper_does(made, drafts):
+    program, engine = made(drafts, tries=3)
     record = program(TWO_HOPS).record
     assert [(one.stage, one.cause, one.touches) for one in record.degradations] == [
         ("decompose", "MissingDrafts", False)
