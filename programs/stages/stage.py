@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import dspy
@@ -17,6 +18,8 @@ from keqa.programs.calls.session import CallLimiter, Session, context, note, run
 from keqa.programs.calls.texts import Copies, text_of
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
+
+_ALIKE = 0.9
 
 
 class RoleLMs(Protocol):
@@ -157,8 +160,9 @@ class FollowUp(Stage):
 
 
 def is_the_question(quiz: str, question: str) -> bool:
-    """Whether a quiz is the question itself, as far as normalisation shows."""
-    return normalize(quiz) == normalize(question)
+    """Whether a quiz is the question itself, or all but that: language models mend its spelling, or change a word."""
+    first, second = normalize(quiz), normalize(question)
+    return first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
 
 
 def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> list[Quiz]:

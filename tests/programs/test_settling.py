@@ -285,12 +285,44 @@ def test_a_draft_that_fails_leaves_the_reading(made):
     assert (record.answer, record.settled_by, record.touched) == ("Bergen", "reading", True)
 
 
-def test_a_cascade_needs_a_chooser(made):
-    with pytest.raises(ConfigurationError, match=r"keqa compile.*keqa boundary train --outcomes FILE --kind chooser"):
-        KEQA(None, settle="cascade")
+FIRST = {"JudgeUtilities": 1, "AnswerWithKnowledge": 1}
+
+
+@pytest.mark.parametrize(
+    ("helpful", "calls", "searches", "answer", "way"),
+    [
+        ((True, False), FIRST, 1, "Bergen", "reading"),
+        # Nothing was found for the question, and something for its quizzes, which memory settles here.
+        (
+            (False, False),
+            {"JudgeUtilities": 1, "AnswerQuiz": 3, "DecomposeQuestion": 1, "Summarize": 1},
+            1,
+            "Molde",
+            "quizzes",
+        ),
+    ],
+)
+def test_without_a_chooser_a_cascade_takes_apart_what_passages_do_not_tell(made, helpful, calls, searches, answer, way):
+    program, engine, searched = made(settle="cascade", said=replies(helpful=helpful, summary="Molde"))
+    record = program(QUESTION).record
+    assert (engine.count, len(searched.queries)) == (calls, searches)
+    assert (record.answer, record.settled_by, record.chances) == (answer, way, {})
+    assert (record.whole and record.whole.source) == (None if way == "reading" else "closed_book")
+
+
+@pytest.mark.parametrize(("told", "source", "plans"), [("Bergen", "passages", 0), ("UNKNOWN", "unanswered", 1)])
+def test_over_documents_of_ones_own_nothing_is_read_twice(made, told, source, plans):
+    def said(name, inputs, config):
+        return {"answer": told} if name == "AnswerFromDocuments" else replies([QUESTION])(name, inputs, config)
+
+    program, engine, searched = made(settle="cascade", own=True, said=said)
+    record = program(QUESTION).record
+    assert (record.answer_source, record.settled_by, searched.queries) == (source, "reading", [QUESTION])
+    assert engine.count["DecomposeQuestion"] == plans
+
+
+def test_a_chooser_fits_what_it_is_for(made):
     program = made()[0]
-    with pytest.raises(ConfigurationError, match="needs a chooser"):
-        program.settle = "cascade"
     with pytest.raises(ConfigurationError, match="an arbiter sees two answers"):
         program.arbiter = chooser(0.5)
     with pytest.raises(ConfigurationError, match="chooser must be a chooser, or its file"):
