@@ -258,9 +258,9 @@ class Writing(Stage):
         given = {claim: _told(one) for (_, claim), one in zip(told, statements, strict=True) if one.given}
         table = [["", *subjects]]
         for aspect, cells in read:
-            row = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
-            if {*row} != {_NOTHING}:
-                table.append([aspect, *row])
+            told_row = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
+            if {*told_row} != {_NOTHING}:
+                table.append([aspect, *told_row])
         return statements, table if len(table) > 1 else []
 
     def shown(self, verdict: PassageVerdict) -> str:
