@@ -56,9 +56,8 @@ class Stage(dspy.Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.roles = {**dict.fromkeys(cls.signatures, "task"), **cls.roles}
-        for name in cls.follows:
-            if not hasattr(cls, name):
-                setattr(cls, name, getattr(DeclaredKeqa, name))
+        for name in (one for one in cls.follows if not hasattr(cls, one)):
+            setattr(cls, name, getattr(DeclaredKeqa, name))
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
