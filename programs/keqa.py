@@ -226,10 +226,13 @@ class KEQA(Program):
             style = writing.style_of(asked, self.settings.style or "auto")
             if style == "list" and await writing.lists(asked, story, self._reading):
                 return
-        writes = style not in ("short", "list")
+        writes, settle = style not in ("short", "list"), self.settings.settle
+        if settle == "cascade" and self.settings.chooser is None and style in ("report", "table"):
+            # What one search tells may be enough to answer, and is little to write from.
+            settle = "quizzes"
         # What else is written, or a later step of a cascade, is the answer; until then, the short one is a draft of it.
-        with _as_draft(writes or self.settings.settle == "cascade"):
-            if self.settings.settle == "quizzes":
+        with _as_draft(writes or settle == "cascade"):
+            if settle == "quizzes":
                 await self._take_apart(asked, story)
             else:
                 await self._settle(asked, story)
