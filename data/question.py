@@ -36,7 +36,7 @@ _MISSING: Final = ("NAType", "NaTType")
 _ROWS: Final = (("to_dicts", "to_dicts()"), ("to_pylist", "to_pylist()"), ("to_dict", 'to_dict("records")'))
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _ALTERNATIVES = re.compile(
-    r"^(?:which|who|what)\b[^,:]*[,:]\s*(?!and\b)([^,?]+?),?\s+or\s+([^?]+?)\s*\?*$", re.IGNORECASE
+    r"^(?:which|who|what)\b[^,:]*[,:](?!\s*and\b)\s*([^,?]+?),?\s+or\s+([^?]+?)\s*\?*$", re.IGNORECASE
 )
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
 _MOST_DIGITS = 18
