@@ -28,7 +28,6 @@ class Drafting(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"draft": DraftQuizzes}
     follows = ("max_quizzes",)
 
-    max_quizzes = 8
     # The language model that was found to refuse requests for token probabilities.
     _refused: str | None = None
 

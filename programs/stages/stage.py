@@ -16,6 +16,7 @@ from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, context, note, run_blocking
 from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
@@ -42,7 +43,8 @@ class Stage(dspy.Module):
     """A part of the program with a logic of its own, written once as the coroutine `run`."""
 
     # By attribute name the role of each predictor, and the signature of each that it has whatever its settings, whose
-    # role is the task's if nothing else is said; and the settings of a program that attributes of this name follow.
+    # role is the task's if nothing else is said; and the settings of a program that attributes of this name follow,
+    # with their defaults until then.
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
@@ -54,6 +56,8 @@ class Stage(dspy.Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.roles = {**dict.fromkeys(cls.signatures, "task"), **cls.roles}
+        for name in (one for one in cls.follows if not hasattr(cls, one)):
+            setattr(cls, name, getattr(DeclaredKeqa, name))
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
@@ -186,8 +190,6 @@ class Decomposition(Stage):
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
     follows = ("max_quizzes",)
-
-    max_quizzes = 8
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
         """At least one; with `own`, quizzes that were copied from a demonstration are refused."""
