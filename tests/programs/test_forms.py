@@ -211,6 +211,25 @@ def test_where_the_plan_fails_the_question_is_examined_by_itself(made):
     assert record.degradations[-1].action == "took the question for the single quiz"
 
 
+@pytest.mark.parametrize(
+    ("first", "answer", "summaries"),
+    [("Ann Ok", "Bergen Sun", 2), ("the Oslo Moon", "the Oslo Moon", 1), ("unknown", "Bergen Sun", 1)],
+)
+def test_who_is_asked_for_one_of_two_names_one_of_them(made, first, answer, summaries):
+    def said(name, inputs, config):
+        if name == "Summarize":
+            return {"explanation": "So.", "answer": "Bergen Sun" if inputs["answer_type"] == "choice" else first}
+        return replies(("Ann Ok", "Oslo"), quizzes=PLAN)(name, inputs, config)
+
+    program, engine = made(said=said)
+    record = program("Which film has the older author, Bergen Sun or Oslo Moon?").record
+    assert engine.count["Summarize"] == summaries
+    if first != "unknown":
+        assert record.answer == answer
+    causes = [one.cause for one in record.degradations]
+    assert ("NoAlternative" in causes, record.touched) == (summaries == 2, False)
+
+
 # Reading and citing.
 
 
