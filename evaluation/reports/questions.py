@@ -54,10 +54,7 @@ NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
-_BRIEFLY: dict[str, Any] = {
-    "exclude": {0: {"__all__": {"passages", "evidence", "triples"}}},
-    "exclude_defaults": True,
-}
+_BRIEFLY: dict[str, Any] = {"exclude": {0: {"__all__": {"passages", "evidence", "triples"}}}, "exclude_defaults": True}
 _AS_IN_FULL = ("answer_type", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 

@@ -221,7 +221,7 @@ def estimates(found: Sequence[Estimate]) -> Grid:
         rows.append(_row("all", model, [one.of(model) for one in found if model in one.bounds], measured=measured))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
-        "knows nothing. What runs share is counted for each, and a request that brings several samples as several.",
+        "knows nothing. What runs share is counted for each, and a request that brings several samples as several."
     ]
     unknown = [model for model in models if price(model, Spent()) is None]
     if unknown:
