@@ -48,8 +48,8 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
             timed = [spec.label for spec in specs if spec.method.name in _TIMED and _K not in spec.arguments]
             read = MethodOptions(index=f"documents:{file}")
             for row in preset_rows(specs, questions, one, read, run, settings, timed):
-                named = questions.dataset, without_folders(one.name), row.spec.method.name, row.spec.arguments
-                runs.append(KSRun(*named, read_run(row.path)))
+                lm, spec = without_folders(one.name), row.spec
+                runs.append(KSRun(questions.dataset, lm, spec.method.name, spec.arguments, read_run(row.path)))
     grids = ks_llm_tables(runs)
     write_grids(grids, out / "tables")
     show_grids(grids, as_json=as_json)
