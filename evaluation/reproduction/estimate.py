@@ -26,7 +26,7 @@ from keqa.optimize.boundary.choosing import FEWEST
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
-from keqa.optimize.options import Split
+from keqa.optimize.options import Options, Split, held_out
 from keqa.optimize.reference import Labeller
 from keqa.programs.boundary.chooser import WAYS
 from keqa.programs.build import Parts, make
@@ -37,8 +37,6 @@ from keqa.programs.saving.folder import about
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
-# How compiling holds questions out, see `keqa.optimize.options`, and how many sets of demonstrations it tries.
-_FEW, _MOST_HELD_OUT, _SETS = 8, 100, 4
 # So many training questions a compilation is rehearsed with, and questions of a data set a method; their prompts differ
 # by the length of passages only.
 _REHEARSED_PAIRS, _REHEARSED = 4, 3
@@ -137,7 +135,7 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
     """What it costs that a baseline learns, by what it costs to ask it its training questions."""
     learned, held = _split(plain.questions)
     least = (learned + held) / plain.questions
-    most = (learned + held * (1 + _SETS + predictors)) / plain.questions
+    most = (learned + held * (1 + Options.sets + predictors)) / plain.questions
     scaled = {model: CostBounds(of.least.times(least), of.most.times(most)) for model, of in plain.bounds.items()}
     return Estimate("training", label, plain.questions, scaled)
 
@@ -177,10 +175,8 @@ def estimate_compilation(
 
 def _split(questions: int) -> tuple[int, int]:
     """How many training questions a baseline learns from, and how many it chooses by; of few all of them."""
-    if questions < _FEW:
-        return questions, questions
-    held = min(questions // 4, _MOST_HELD_OUT)
-    return questions - held, held
+    held = held_out(questions)
+    return (questions - held, held) if held else (questions, questions)
 
 
 def estimate_labels(
