@@ -118,7 +118,6 @@ class Options:
 
     @property
     def optimizer_name(self) -> str:
-        """What the optimizer is called."""
         return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
 
 

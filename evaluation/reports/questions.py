@@ -154,7 +154,6 @@ class QuizRow(Settled):
         return self.quiz.consistency if self.quiz.threshold is not None else None
 
     def right(self, answer: str | None) -> bool:
-        """Whether an answer to it is right."""
         return exact_match(answer, self.golds, self.answer_type, self.choices)
 
 
@@ -164,7 +163,6 @@ def read_brief(path: Path | str) -> Run[QuestionRow]:
 
 
 def brief_of(line: RunLine) -> QuestionRow:
-    """A line in brief."""
     record = line.record
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
     decided = [str(one.resolved) in (line.golds or ()) for one in quizzes if one.known is not None]

@@ -51,12 +51,10 @@ class CostBounds(NamedTuple):
 
     @property
     def least(self) -> Spent:
-        """Of both, the lesser."""
         return Spent(*map(min, *self))
 
     @property
     def most(self) -> Spent:
-        """Of both, the greater."""
         return Spent(*map(max, *self))
 
 
@@ -253,7 +251,6 @@ def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -
 
 
 def total(parts: Iterable[Spent]) -> Spent:
-    """All of them together."""
     return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
 
 
