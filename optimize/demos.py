@@ -410,7 +410,6 @@ def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
 
 
 def _said(one: Settled) -> list[str]:
-    """The different answers that were drawn from memory."""
     return list(dict.fromkeys(s.text for s in one.quiz.samples if s.text and not s.abstained))
 
 

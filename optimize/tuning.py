@@ -181,7 +181,6 @@ class Tuning:
             self.total += count[BOUNDARY] + others
 
     def run(self) -> Self:
-        """Score all points."""
         self._score(self.own)
         for temperature in self.values["temperature"]:
             self._pairs({**self.own, "temperature": temperature})
@@ -218,12 +217,10 @@ class Tuning:
 
     @property
     def best(self) -> Point:
-        """The best of all points."""
         return max(self.curve, key=_rank)
 
     @property
     def program(self) -> KEQA:
-        """The program with the best settings."""
         return self.program_of(self.best.settings)
 
     def program_of(self, choice: Mapping[str, Any], **choosers: Any) -> KEQA:

@@ -366,7 +366,7 @@ def test_kbms_tables_with_the_papers_figures_beside(run, line, quiz):
     assert "kbm-table4" not in grids
     first = grids["kbm-table1"]
     assert [column.full for column in first.columns] == [
-        *("method", "A/E", "Rnd", "Rat", "A/E in the paper", "Rnd in the paper", "Rat in the paper"),
+        *("method", "A/E", "Rnd", "Rat", "A/E in the paper", "Rnd in the paper", "Rat in the paper")
     ]
     # By chance half of the questions at .5 from passages, and half at .5 from memory.
     assert [row[1:7] for row in shown(first)] == [
