@@ -4,8 +4,6 @@ A change is made to a clone, which shares the files of the index that it was mad
 next change, so that who searches it is not disturbed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import uuid

@@ -1,7 +1,5 @@
 """A dense index: an embedded one, with the vectors of its passages beside it; searched, built and changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

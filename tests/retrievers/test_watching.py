@@ -1,7 +1,5 @@
 """An index that is changed while it is searched."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
