@@ -385,10 +385,18 @@ class Encoder:
         return encoder
 
     @classmethod
-    def open_for_passages(cls, settings: EncoderSettings, where: Path | str, model: str | None = None) -> Encoder:
-        """Open the model that further passages of an index need; whether it is the one of before is not looked at."""
+    def for_more(
+        cls, settings: EncoderSettings, where: Path | str, model: str | None, is_same: Callable[[Encoder], bool]
+    ) -> Encoder:
+        """Open the model that further passages of an index need, and see that it gives the vectors that are there."""
         opened = open_model(_named(settings.model, model, where, "passages"))
-        return cls(settings, opened, opened)
+        encoder = cls(settings, opened, opened)
+        if not is_same(encoder):
+            raise RetrievalError(
+                f"the model {settings.model!r} does not give the vectors that the index in {where} has: name the model "
+                "that it was built with, or build it again"
+            )
+        return encoder
 
     def passage_probe(self) -> list[float]:
         """What distinguishes the model of passages from others, for the note of a build under way."""

@@ -10,16 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage, path_of
 from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
 from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
@@ -52,7 +49,7 @@ _LARGEST_DIMENSION = 65_536
 _SMALL = 10_000
 _MOST_DELETED = 0.01
 
-_D = TypeVar("_D", bound="DataclassInstance")
+_D = TypeVar("_D", bound=Any)
 
 
 @dataclass(frozen=True, slots=True)
