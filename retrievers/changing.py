@@ -4,8 +4,6 @@ Either all of a change is in the index afterwards or, after any failure or kill,
 written: of a file whose digest has changed, the passages that are not in the index as they are now.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -168,7 +166,7 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
 def _changed(
     index: Path | str,
     model: str | None,
-    plan: Callable[[_Plan], None],
+    plan: Callable[["_Plan"], None],
     words: int = PASSAGE_WORDS,
     notice: Notice | None = None,
 ) -> list[IndexChange]:

@@ -6,8 +6,6 @@ else LiteLLM reaches) take keys and addresses from the environment, by the names
 passages (KEQA, Table 3: with the retriever DPR).
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os
@@ -17,7 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -342,7 +340,7 @@ class Encoder:
         query_prefix: str | None = None,
         separator: str = ": ",
         similarity: str | None = None,
-    ) -> Encoder:
+    ) -> Self:
         """Open the models of a new index; see also `EncoderSettings`."""
         if similarity is not None and similarity not in SIMILARITIES:
             raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
@@ -369,7 +367,7 @@ class Encoder:
     @classmethod
     def recognised(
         cls, settings: EncoderSettings, probe: Sequence[float] | Vectors, where: Path | str, model: str | None
-    ) -> Encoder:
+    ) -> Self:
         """Open the model that questions to an index need, and see that it is the one that the index was built with."""
         # To open a model is to fetch it, and to run what comes with it: only that of the package is opened unasked.
         name = _named(settings.query_model, model, where, "questions")
@@ -386,8 +384,8 @@ class Encoder:
 
     @classmethod
     def for_more(
-        cls, settings: EncoderSettings, where: Path | str, model: str | None, is_same: Callable[[Encoder], bool]
-    ) -> Encoder:
+        cls, settings: EncoderSettings, where: Path | str, model: str | None, is_same: Callable[[Self], bool]
+    ) -> Self:
         """Open the model that further passages of an index need, and see that it gives the vectors that are there."""
         opened = open_model(_named(settings.model, model, where, "passages"))
         encoder = cls(settings, opened, opened)

@@ -6,8 +6,6 @@ holds vectors and ``….keys`` their keys, plain numbers one after the other; ``
 their keys, in which those of a large index are; ``….json`` says which model made them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -99,7 +97,7 @@ class VectorStore:
         best = np.argsort(-np.where(keys < 0, -np.inf, scores), axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, best, 1), np.take_along_axis(keys, best, 1)
 
-    def kept(self, is_wanted: Callable[[int], bool], settings: VectorSettings) -> VectorStore:
+    def kept(self, is_wanted: Callable[[int], bool], settings: VectorSettings) -> "VectorStore":
         """A store of those vectors only that are wanted, searched as the settings say; its files have another name."""
         chosen = np.array([place for place, key in enumerate(self.keys.tolist()) if is_wanted(key)], np.int64)
         name = begin(self._data, read_json(self._data, f"{self.name}.json", _LARGEST_NOTE, error=RetrievalError))
