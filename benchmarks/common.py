@@ -31,8 +31,31 @@ if str(ROOT / "tests") not in sys.path:
     sys.path.insert(0, str(ROOT / "tests"))
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(doc: str | None, *places: str, given: Sequence[str] | None = None, **known: Any) -> argparse.Namespace:
+    """A benchmark's options by name and what is usual, or a type where nothing is; of a list as many as are given.
+
+    Those named in `places` stand by themselves; of a tuple all are usual, and no others may be given. What `refuse` is
+    called with ends the benchmark.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, usual in known.items():
+        alone, several = name in places, isinstance(usual, list | tuple)
+        first = usual[0] if several else usual
+        how: dict[str, Any] = {"type": first if isinstance(first, type) else type(first)}
+        if usual is False:
+            how = {"action": "store_true"}
+        elif several:
+            how["nargs"] = "*" if alone and isinstance(usual, tuple) else "+"
+            how |= {} if alone else {"action": "extend", "choices": usual if isinstance(usual, tuple) else None}
+        elif first is not how["type"]:
+            how |= {"default": usual, "help": f"{usual} by default", **({"nargs": "?"} if alone else {})}
+        parser.add_argument(name if alone else f"--{name.replace('_', '-')}", **how)
+    found = parser.parse_args(given)
+    for name, usual in known.items():
+        if isinstance(usual, list | tuple) and not getattr(found, name):
+            setattr(found, name, [one for one in usual if not isinstance(one, type)])
+    found.refuse = parser.error
+    return found
 
 
 def settings(given: Sequence[str]) -> dict[str, Any]:

@@ -63,14 +63,9 @@ Case = tuple[str, Hit, str]
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("program", nargs="?", default="testbed", help="folder of a compiled program")
-    parser.add_argument("--questions", type=int, default=400, help="test questions to check on and to ask")
-    parser.add_argument("--judged", type=int, default=40, help="test questions whose quizzes' passages are judged")
-    parser.add_argument("--threshold", action="append", default=[], help="another threshold of the gate")
-    parser.add_argument("--fresh", type=int, action="append", default=[], help="seed of further questions")
-    parser.add_argument("--folder", type=Path, help="where finished work is kept")
-    given = parser.parse_args()
+    given = common.options(
+        __doc__, "program", program="testbed", questions=400, judged=40, threshold=[str], fresh=[int], folder=Path
+    )
     learned, dev, test = WorldSettings().questions
     testbed = Testbed(WorldSettings(questions=(learned, dev, max(test, given.questions))))
     asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)

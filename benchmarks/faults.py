@@ -250,13 +250,8 @@ class Campaign:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--questions", type=int, default=1000)
-    parser.add_argument("--share", type=float, default=0.3, help="of the calls that fail")
-    parser.add_argument("--seed", type=int, default=0, help="another one lets other calls fail")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--in-flight", type=int, default=32, help="questions in work at once")
-    options, started = parser.parse_args(arguments), time.monotonic()
+    started = time.monotonic()
+    options = common.options(__doc__, given=arguments, questions=1000, share=0.3, seed=0, methods=METHODS, in_flight=32)
     # DSPy's own caches would answer across campaigns.
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     with tempfile.TemporaryDirectory() as folder, Beside(Server, patience=TIMEOUT * 5) as server:

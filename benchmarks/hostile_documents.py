@@ -256,10 +256,7 @@ def grown(name: str, size: int, folder: Path) -> tuple[float, list[tuple[float, 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--kb", type=int, default=16, help="the smallest size")
-    parser.add_argument("--only", default="", help="what the name of a pattern begins with")
-    options = parser.parse_args(arguments)
+    options = common.options(__doc__, given=arguments, kb=16, only="")
     worst = ("", 0.0)
     chosen = [name for name in PATTERNS if name.startswith(options.only)]
     with tempfile.TemporaryDirectory() as folder:

@@ -264,11 +264,7 @@ def campaign(count: int, seconds: float, seed: int) -> dict[str, Tally]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--replies", type=int, default=100_000, help="how many")
-    parser.add_argument("--seconds", type=float, default=600, help="stop after so many")
-    parser.add_argument("--seed", type=int, default=0, help="of the grammar")
-    given = parser.parse_args(arguments)
+    given = common.options(__doc__, given=arguments, replies=100_000, seconds=600.0, seed=0)
     # DSPy warns of every reply that was cut off.
     logging.getLogger("dspy").setLevel(logging.ERROR)
     found = campaign(given.replies, given.seconds, given.seed)

@@ -252,12 +252,7 @@ def commands(folder: Path, server: Server, count: int) -> dict[str, list[Any]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--kills", type=int, default=100, help="over all commands")
-    parser.add_argument("--questions", type=int, default=24, help="of evaluate and compare")
-    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=COMMANDS)
-    parser.add_argument("--seed", type=int, default=0, help="of the points")
-    options = parser.parse_args(arguments)
+    options = common.options(__doc__, given=arguments, kills=100, questions=24, commands=COMMANDS, seed=0)
     os.environ["OPENAI_API_KEY"] = "sk-no-key-is-needed-here"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     started, broken, total = time.monotonic(), {}, Counter[str]()

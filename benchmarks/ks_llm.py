@@ -87,12 +87,7 @@ def _for_each_k(measured: np.ndarray, subjects: Sequence[str] | None = None) -> 
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the benchmarks' files")
-    parser.add_argument("--work", type=Path, default=Path("build/ks_llm"), help="where written triples are kept")
-    parser.add_argument("--limit", type=int, help="questions of each set")
-    parser.add_argument("--lm", help="writes triples from memory")
-    given = parser.parse_args()
+    given = common.options(__doc__, data=DATA, work=Path("build/ks_llm"), limit=int, lm=str)
     meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
     for name, file in SETS.items():
         own = list(contexts(given.data / file))[: given.limit]

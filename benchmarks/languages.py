@@ -61,9 +61,7 @@ def recall(folder: Path, questions: Questions) -> tuple[float, float]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="the shared data")
-    data = parser.parse_args(arguments).data
+    data = common.options(__doc__, "data", given=arguments, data=DATA).data
     sets = {language: invented(language) for language in SAID}
     for language in ("en", "zh"):
         if (path := data / "squad" / f"xquad.{language}.json").is_file():

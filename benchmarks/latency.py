@@ -106,9 +106,7 @@ def plain(program: KEQA, retriever: Finds, question: str) -> tuple[list[bool], i
 
 
 def main() -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--latency", type=float, default=0.25, help="seconds of a call")
-    latency = parser.parse_args().latency
+    latency = common.options(__doc__, latency=0.25).latency
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     retriever = lakes(PASSAGES)
     with OpenAIServer(reply=Replies(QUIZZES), latency=latency) as server:

@@ -275,16 +275,10 @@ def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, A
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("--passages", type=int, default=1_000_000)
-    parser.add_argument("--engines", nargs="+", choices=[*LOADED], default=["embedded", "dense"])
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--url", help="of a cluster, for elasticsearch")
-    given = parser.parse_args()
+    known = {"engines": ["embedded", "dense"], "kills": 10, "repeat": 5, "folder": Path, "url": str}
+    given = common.options(__doc__, passages=1_000_000, **known)
     if "elasticsearch" in given.engines and not given.url:
-        parser.error("--engines elasticsearch needs --url")
+        given.refuse("--engines elasticsearch needs --url")
     _without_weights()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         results = [measure(engine, Path(folder), given) for engine in given.engines]

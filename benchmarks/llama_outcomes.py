@@ -169,11 +169,7 @@ def _agreeing(test: Sequence[RecordedOutcome]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="NAME_dev.jsonl and NAME_test.jsonl")
-    parser.add_argument("--cost", type=float, nargs="+", default=[0.03, 0.015, 0.005], help="of one retrieval")
-    parser.add_argument("--curve", action="store_true", help="how both AUROCs grow with what is learned from")
-    given = parser.parse_args()
+    given = common.options(__doc__, "folder", folder=Path, cost=[0.03, 0.015, 0.005], curve=False)
     names = sorted(path.stem.removesuffix("_test") for path in given.folder.glob("*_test.jsonl"))
     tests = {name: read_outcomes(given.folder / f"{name}_test.jsonl", measured=True) for name in names}
     test = [one for name in names for one in tests[name]]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from common import parser, show
+from common import options, show
 from dspy import lm15
 
 from keqa.lms import build_roles
@@ -123,12 +123,7 @@ def speed(engine: TransformersEngine, prompts: Prompts, most: int, about: dict[s
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("folders", nargs="+")
-    arguments.add_argument("--prompts", type=int, default=16)
-    arguments.add_argument("--tokens", type=int, default=32, help="written to each prompt")
-    arguments.add_argument("--int8", action="store_true", help="also with weights and activations of 8 bits")
-    given = arguments.parse_args()
+    given = options(__doc__, "folders", folders=[str], prompts=16, tokens=32, int8=False)
     # Of torch, on its quantization.
     warnings.simplefilter("ignore")
     questions, rows = [], []

@@ -3,10 +3,11 @@
     make mutants, or
     python benchmarks/mutants.py [--mutants 300] [--seed 0] [--folder build/mutants] [ROOM ...]
 
-mutmut changes the code of five rooms in some 40,000 small ways, one at a time. This draws some of
-them at random, runs the unit tests that reach each, and prints how many made a test fail, and the changes that none
-noticed. Changes of the wording of a message, of the type in a `cast` and of whether a zip is strict are left out of the
-draw. Started again on the same folder, it goes through what is left; `--fresh` begins with the code as it is now.
+mutmut changes the code of five rooms (evaluation, metrics, optimize, programs, retrievers) in some 40,000 small ways,
+one at a time. This draws some of them at random, runs the unit tests that reach each, and prints how many made a test
+fail, and the changes that none noticed. Changes of the wording of a message, of the type in a `cast` and of whether a
+zip is strict are left out of the draw. Started again on the same folder, it goes through what is left; `--fresh` begins
+with the code as it is now.
 
 mutmut wants a package in one folder, so the rooms are laid out below FOLDER as they are when installed. The figures of
 one run are in docs/mutants.md.
@@ -116,17 +117,11 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all unless named")
-    parser.add_argument("--mutants", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants")
-    parser.add_argument("--fresh", action="store_true", help="begin with the code as it is now")
-    options = parser.parse_args()
-    # Before Python 3.12, argparse compares the empty list too with the choices of an argument.
+    known = {"rooms": ROOMS, "mutants": 300, "seed": 0, "folder": ROOT / "build" / "mutants", "fresh": False}
+    options = common.options(__doc__, "rooms", **known)
     if unknown := sorted(set(options.rooms) - set(ROOMS)):
-        parser.error(f"there is no room {unknown[0]}; choose from {', '.join(ROOMS)}")
-    rooms, folder = options.rooms or ROOMS, options.folder.resolve()
+        options.refuse(f"there is no room {unknown[0]}; choose from {', '.join(ROOMS)}")
+    rooms, folder = options.rooms, options.folder.resolve()
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / "setup.cfg").exists():

@@ -77,11 +77,7 @@ def ways(api_base: str, calls: int, questions: int) -> dict[str, Callable[[], An
 
 
 def main() -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--calls", type=int, default=300, help="calls of each way but KEQA in a round")
-    parser.add_argument("--questions", type=int, default=24, help="questions of KEQA in a round")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = common.options(__doc__, calls=300, questions=24, rounds=3)
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     with replying(QUIZZES) as server:
         every = ways(server.api_base, options.calls, options.questions)

@@ -244,18 +244,10 @@ def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("--lm", help="a language model by its name; five by rules by default")
-    parser.add_argument("--work", type=Path, help="where index and finished questions are kept, if they are")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of KEQA, as JSON")
-    parser.add_argument(
-        "--before", action="append", metavar="NAME=VALUE", help="ask with this setting, too, and show its calls first"
-    )
-    parser.add_argument("--limit", type=int, help="ask so many questions, of all kinds alike")
-    options = parser.parse_args()
+    options = common.options(__doc__, lm=str, work=Path, set=[str], before=[str], limit=int)
     with tempfile.TemporaryDirectory() as temporary:
         work, before = options.work or Path(temporary), []
-        if options.before is not None:
+        if options.before:
             before = run(options.lm, work, settings(options.before), options.limit, "before")
         found = run(options.lm, work, settings(options.set), options.limit)
     rows = [(asked, judged(asked, record)) for asked, record in found]

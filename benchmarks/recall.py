@@ -188,22 +188,23 @@ def row_of(case: Case, found: dict[str, float], cluster: dict[str, float]) -> tu
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
-    parser.add_argument("--engine", action="append", choices=ENGINES, help="may be given several times; all by default")
-    parser.add_argument("--passages", type=int, help="of each corpus; every gold passage is kept")
-    parser.add_argument("--questions", type=int, help="of each corpus")
-    parser.add_argument("--url", help="a cluster to compare with, such as http://localhost:9200")
-    parser.add_argument("--work", type=Path, default=Path("runs/recall"), help="for indexes and vectors")
-    given = parser.parse_args(arguments)
+    known = {
+        "data": DATA,
+        "engine": ENGINES,
+        "passages": int,
+        "questions": int,
+        "url": str,
+        "work": Path("runs/recall"),
+    }
+    given = common.options(__doc__, "data", given=arguments, **known)
     files = [f"{one.name.lower()}/{file}" for one in BENCHMARKS for file in (one.corpus, *one.questions)]
     if missing := [file for file in files if not (given.data / file).is_file()]:
-        parser.error(f"not in {given.data}: {', '.join(missing)}")
+        given.refuse(f"not in {given.data}: {', '.join(missing)}")
     rows, worst = [], 0.0
     for benchmark in BENCHMARKS:
         case = Case.read(benchmark, given.data, given.passages, given.questions)
         folder = given.work / f"{benchmark.name.lower()}-{len(case.passages)}"
-        engines = ENGINES if given.url else given.engine or ENGINES
+        engines = ENGINES if given.url else given.engine
         found = {name: case.recall(one) for name, one in prepared(case, folder, engines)}
         row, gap = row_of(case, found, on_cluster(case, given.url, folder / "dense") if given.url else {})
         rows.append(row)

@@ -248,11 +248,7 @@ def false_rows(data: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
-    parser.add_argument("--train", action="store_true", help="train the weights first")
-    parser.add_argument("--prose", type=Path, default=Path("prose"), help="folder of unpacked packages")
-    given = parser.parse_args()
+    given = common.options(__doc__, "data", data=DATA, train=False, prose=Path("prose"))
     if given.train:
         train(given.data, given.prose)
     show(found_rows(given.prose))

@@ -62,12 +62,7 @@ def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, float | 
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run files of keqa evaluate")
-    parser.add_argument("--risk", type=float, default=0.1, help="the share of the answers that may be wrong")
-    parser.add_argument("--delta", type=float, default=0.1, help="the chance that this does not hold")
-    parser.add_argument("--splits", type=int, default=200, help="divisions of each run")
-    given = parser.parse_args()
+    given = common.options(__doc__, "runs", runs=[Path], risk=0.1, delta=0.1, splits=200)
     rows = []
     for run in given.runs:
         outcomes = outcomes_of(run)

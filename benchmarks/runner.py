@@ -34,9 +34,7 @@ def run(count: int, api_base: str, folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("questions", nargs="?", type=int, default=10_000)
-    count = parser.parse_args().questions
+    count = common.options(__doc__, "questions", questions=10_000).questions
     with tempfile.TemporaryDirectory() as folder, Beside(Server) as server:
         rows = [alone(run, questions, server.api_base, Path(folder)) for questions in (count // 10, count)]
     show(rows, digits=1)

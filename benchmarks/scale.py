@@ -224,12 +224,8 @@ def grown(figures: Figures, times: float) -> Figures:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--passages", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=500, help="of each kind, at least ten")
-    parser.add_argument("--es-url", help="where Elasticsearch listens")
-    parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for passages and indexes")
-    given = parser.parse_args(arguments)
+    known = {"passages": 1_000_000, "queries": 500, "es_url": str, "work": Path("runs/scale")}
+    given = common.options(__doc__, given=arguments, **known)
     count, work, name = given.passages, given.work, f"keqa-scale-{given.passages}"
     work.mkdir(parents=True, exist_ok=True)
     corpus, ours, theirs = (work / f"{kind}-{count}" for kind in ("made", "embedded", "raw"))

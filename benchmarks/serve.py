@@ -54,13 +54,7 @@ UNBOUNDED = ServerLimits(in_flight=64, waiting=1000, rate=0)
 
 
 def main() -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--questions", type=int, default=100, help="that are timed in each way")
-    parser.add_argument("--repeat", type=int, default=5, help="how often that is done")
-    parser.add_argument("--users", type=int, default=50, help="at once, without a pause")
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long they ask")
-    parser.add_argument("--crowd", type=float, help="instead: how long each crowd of connections stays")
-    given = parser.parse_args()
+    given = common.options(__doc__, questions=100, repeat=5, users=50, seconds=120.0, crowd=float)
     os.environ["OPENAI_API_KEY"] = "none"
     with replying(QUIZZES) as scripted:
         if given.crowd:
@@ -120,12 +114,19 @@ def _serving(address: str) -> Iterator[SimpleNamespace]:
     retriever = lakes(PASSAGES)
     roles = keqa.build_roles("openai/scripted", api_base=address, cache=False)
     program: Any = _AtOnce(keqa.KEQA(retriever, lms=roles))
-    web = server(application(Answers(program, retriever, [roles.task], UNBOUNDED)), UNBOUNDED, 5)
+    with in_a_thread(application(Answers(program, retriever, [roles.task], UNBOUNDED)), UNBOUNDED) as url:
+        yield SimpleNamespace(api_base=url)
+
+
+@contextmanager
+def in_a_thread(web: Any, limits: ServerLimits) -> Iterator[str]:
+    """The address of an application that is served meanwhile."""
+    serving = server(web, limits, 5)
     with listen("127.0.0.1", 0) as port:
-        thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
+        thread = threading.Thread(target=serving.run, kwargs={"sockets": [port]}, daemon=True)
         thread.start()
-        yield SimpleNamespace(api_base=f"http://127.0.0.1:{port.getsockname()[1]}")
-        web.should_exit = True
+        yield f"http://127.0.0.1:{port.getsockname()[1]}"
+        serving.should_exit = True
         thread.join(20)
 
 

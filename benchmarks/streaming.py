@@ -1,12 +1,11 @@
 """When a stream gives its first byte, each quiz, the first word of the answer, and its end: by client and in a browser.
 
-    python benchmarks/streaming.py [--repeat 5] [--shipped] [--pictures FOLDER]
+    python benchmarks/streaming.py [--repeat 5] [--shipped]
 
 A scripted language model takes half a second for each call, and writes 20 words a second where it streams; a question
 has two quizzes and an answer of 48 words. It is asked through OpenAI's client and on the page, in Chromium, where what
 counts is what is on the page. With ``--shipped`` the model that ships answers a question of the testbed instead, in
-this process. On a terminal it is that question and that model in any case, from the start of ``keqa ask`` on. Pictures
-of the page are taken at the first quiz, while the answer is written, and at the end: light, dark, and on a telephone.
+this process. On a terminal it is that question and that model in any case, from the start of ``keqa ask`` on.
 Exit code 1: the first sign of life took 0.3 seconds or more.
 """
 
@@ -18,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +29,8 @@ import numpy as np
 from common import show
 from latency import QUESTION, Replies, lakes
 from openai import OpenAI
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
+from serve import in_a_thread
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
@@ -39,17 +38,11 @@ from keqa.conversations import Conversations
 from keqa.server.answers import Answers
 from keqa.server.application import application
 from keqa.server.limits import ServerLimits
-from keqa.server.serving import listen, server
 
 CALL, WORD, FIRST = 0.5, 0.05, 0.3
 ANSWER = " ".join(["The lakes are ninety metres deep, as their keeper has measured them."] * 4)
 TESTBED = "What is the residence of the author of The Restless Song?"
 STEPS = ("first byte", "first sign of life", "first quiz settled", "last quiz settled", "first word", "end")
-_LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 900, "height": 760}},
-    "dark": {"viewport": {"width": 900, "height": 760}, "color_scheme": "dark"},
-    "telephone": {"viewport": {"width": 390, "height": 760}},
-}
 # What is on the page, by the step that it stands for, and when it was there first.
 _WATCHED = """() => {
   const seen = window.seen = {}, started = performance.now();
@@ -87,11 +80,7 @@ class Prose(Replies):
 
 
 def main() -> int:
-    parser = common.parser(__doc__)
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--shipped", action="store_true", help="the model that ships answers, over the testbed")
-    parser.add_argument("--pictures", type=Path, help="where pictures of the page go")
-    given = parser.parse_args()
+    given = common.options(__doc__, repeat=5, shipped=False)
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     os.environ["OPENAI_API_KEY"] = "none"
     with tempfile.TemporaryDirectory() as folder, _serving(given.shipped, Path(folder)) as (url, question):
@@ -103,8 +92,6 @@ def main() -> int:
             ways["Chromium"] = lambda: _in_browser(browser, url, question)
             _by_client(url, question)  # imports and connections
             found = {name: [way() for _ in range(given.repeat)] for name, way in ways.items()}
-            if given.pictures is not None:
-                _pictures(browser, url, question, given.pictures)
             browser.close()
     found["keqa ask, on a terminal"] = [_on_terminal() for _ in range(given.repeat)]
     rows = [{"way": name, **{step: _median(step, times) for step in STEPS}} for name, times in found.items()]
@@ -129,13 +116,9 @@ def _serving(shipped: bool, folder: Path) -> Iterator[tuple[str, str]]:
         program = keqa.KEQA(retriever, lms=roles, unanswered="guess")
         answers = Answers(program, retriever, [roles.task], ServerLimits(rate=0))
         about = "Answers from the testbed by keqa/tiny" if shipped else "Answers from lakes by openai/scripted"
-        web = server(application(answers, conversations=Conversations(folder), about=about), answers.limits, 1)
-        with listen("127.0.0.1", 0) as port:
-            thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
-            thread.start()
-            yield f"http://127.0.0.1:{port.getsockname()[1]}", TESTBED if shipped else QUESTION
-            web.should_exit = True
-            thread.join(10)
+        web = application(answers, conversations=Conversations(folder), about=about)
+        with in_a_thread(web, answers.limits) as url:
+            yield url, TESTBED if shipped else QUESTION
 
 
 def _by_client(url: str, question: str) -> dict[str, float]:
@@ -182,37 +165,16 @@ def _on_terminal() -> dict[str, float]:
 
 
 def _in_browser(browser: Browser, url: str, question: str) -> dict[str, float]:
-    page = _asked(browser, url, question, _LOOKS["light"])
-    page.wait_for_selector(".story .answer-text", timeout=120_000)
-    seen: dict[str, float] = page.evaluate("window.seen")
-    seen["first byte"] = page.evaluate(_FIRST_BYTE)
-    page.context.close()
-    return seen
-
-
-def _asked(browser: Browser, url: str, question: str, look: dict[str, Any]) -> Page:
-    page = browser.new_context(**look).new_page()
+    page = browser.new_page(viewport={"width": 900, "height": 760})
     page.goto(url + "/")
     page.get_by_role("textbox", name="Question").fill(question)
     page.evaluate(_WATCHED)
     page.keyboard.press("Enter")
-    return page
-
-
-def _pictures(browser: Browser, url: str, question: str, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, look in _LOOKS.items():
-        page = _asked(browser, url, question, look)
-        page.wait_for_selector(".turn .quiz", timeout=120_000)
-        page.screenshot(path=folder / f"{name}-1.png")
-        page.wait_for_selector(".draft:not([hidden]), .story", timeout=120_000)
-        page.wait_for_timeout(400)
-        page.screenshot(path=folder / f"{name}-2.png")
-        page.wait_for_selector(".story .answer-text", timeout=120_000)
-        page.get_by_text("Conversations").click()
-        page.wait_for_selector("#earlier li")
-        page.screenshot(path=folder / f"{name}-3.png", full_page=True)
-        page.context.close()
+    page.wait_for_selector(".story .answer-text", timeout=120_000)
+    seen: dict[str, float] = page.evaluate("window.seen")
+    seen["first byte"] = page.evaluate(_FIRST_BYTE)
+    page.close()
+    return seen
 
 
 if __name__ == "__main__":

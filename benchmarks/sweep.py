@@ -23,9 +23,7 @@ METHODS = ("closed book", "always retrieve, reasoning", "KEQA", COMPILED)
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("--questions", type=int, default=40, help="for each setting")
-    count = parser.parse_args().questions
+    count = common.options(__doc__, questions=40).questions
     default, usual = WorldSettings(), Testbed()
     learned = {question.question for question in (*usual.train, *usual.dev)}
     swept = [(share, noise, default.stale_sources) for noise, share in product((0, 1, 4), (0, 0.5, 1))]

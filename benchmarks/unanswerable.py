@@ -249,14 +249,9 @@ def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("name", choices=sorted(SETS), metavar="SET")
-    parser.add_argument("--lm", default="keqa/tiny")
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--work", type=Path, help="where index and finished questions are kept")
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a setting of KEQA")
-    options = parser.parse_args()
+    options = common.options(__doc__, "name", name=str, lm="keqa/tiny", count=40, work=Path, data=DATA, set=[str])
+    if options.name not in SETS:
+        options.refuse(f"there are {', '.join(SETS)}")
     given = settings(options.set)
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)

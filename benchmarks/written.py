@@ -7,10 +7,12 @@ looked at.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
+
+import common
+from common import ROOT, read_lines
 
 import keqa
 from keqa.programs.declared import Style
@@ -32,18 +34,11 @@ QUESTIONS: list[tuple[Style, str]] = [
 
 
 def main() -> None:
-    """Ask what was not asked yet."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lm", required=True)
-    parser.add_argument("--api-base")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--passages", type=int, default=3)
-    given = parser.parse_args()
-    docs = Path(__file__).parent.parent / "docs"
-    read = [docs / f"{name}.md" for name in ("commands", "retrieval", "risk", "serving")]
-    done = (
-        {json.loads(line)["question"] for line in given.out.read_text().splitlines()} if given.out.exists() else set()
-    )
+    given = common.options(__doc__, lm=str, api_base=str, out=Path, passages=3)
+    if given.lm is None or given.out is None:
+        given.refuse("--lm and --out are needed")
+    read = [ROOT / "docs" / f"{name}.md" for name in ("commands", "retrieval", "risk", "serving")]
+    done = {line["question"] for line in read_lines(given.out)} if given.out.exists() else set()
     with tempfile.TemporaryDirectory() as folder:
         keqa.build_index(keqa.read_corpus(read), Path(folder) / "index")
         retriever = keqa.open_index(Path(folder) / "index")

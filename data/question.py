@@ -33,6 +33,9 @@ _MISSING: Final = ("NAType", "NaTType")
 # `to_dict` as well, which takes no such argument.
 _ROWS: Final = (("to_dicts", "to_dicts()"), ("to_pylist", "to_pylist()"), ("to_dict", 'to_dict("records")'))
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
+_ALTERNATIVES = re.compile(
+    r"^(?:which|who|what)\b[^,:]*[,:](?!\s*and\b)\s*([^,?]+?),?\s+or\s+([^?]+?)\s*\?*$", re.IGNORECASE
+)
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
 _MOST_DIGITS = 18
 _LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*(?:[:.)]\s+|[、：]\s*))(?=\S)", re.IGNORECASE)
@@ -169,6 +172,12 @@ class BrokenReference:
     cause: str
     message: str
     fatal: bool
+
+
+def alternatives(question: str) -> tuple[str, str] | tuple[()]:
+    """The two between which a question asks, as in "Which is older, Bergen or Molde?"; empty where it does not."""
+    found = _ALTERNATIVES.search(question)
+    return (found[1], found[2]) if found else ()
 
 
 def references(text: str) -> tuple[int, ...]:

@@ -36,7 +36,6 @@ class Row(NamedTuple):
 
 
 def run_path(folder: Path, label: str) -> Path:
-    """The run file of a label."""
     if not label or label.startswith(".") or set(label) & set('/\\:*?"<>|\0'):
         raise InputError(f"{label!r} cannot name a file: a label is made of letters, digits, -, _, = and the like")
     return folder / f"{label}.jsonl"

@@ -45,7 +45,6 @@ class MethodResult:
     seconds: float = 0.0
 
     def scores(self, name: str) -> list[float]:
-        """A score of each question."""
         return [line.number(name) or 0.0 for line in self.lines]
 
     @property
@@ -64,7 +63,6 @@ class MethodResult:
 
     @property
     def untouched(self) -> list[QuestionRow]:
-        """The questions that no failure touched."""
         return [line for line in self.lines if not line.touched]
 
     def f1_less(self, other: MethodResult) -> Interval:

@@ -220,7 +220,6 @@ class _Outages:
     reason: str = ""
 
     def count(self, error: Failure | None) -> None:
-        """Count a question that has ended."""
         passing = error is not None and is_transient(error.cause)
         self.in_succession = self.in_succession + 1 if passing else 0
         if error is not None and 0 < self.most <= self.in_succession:

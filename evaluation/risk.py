@@ -20,12 +20,7 @@ _NAMED = 3
 
 
 def hold_risk(
-    program: Program | ModuleWrapper[Any],
-    run_file: Path | str,
-    risk: float,
-    *,
-    delta: float = 0.1,
-    seed: int = 0,
+    program: Program | ModuleWrapper[Any], run_file: Path | str, risk: float, *, delta: float = 0.1, seed: int = 0
 ) -> Held:
     """Let a program answer only so that a given share of its answers is wrong at most, else say "I do not know".
 

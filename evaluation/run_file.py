@@ -185,7 +185,6 @@ class RunFile(Closing):
             self._done.add(line.id)
 
     def close(self) -> None:
-        """Close the file, so that it can be opened again."""
         self._stream.close()
 
 

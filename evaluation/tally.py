@@ -40,7 +40,6 @@ class Tally:
     _untouched_sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, line: RunLine) -> None:
-        """Count a line."""
         self.done += 1
         if line.error is not None:
             self.failed += 1
@@ -87,7 +86,6 @@ def learned_from(program: Program, examples: Iterable[Example]) -> list[str]:
 
 
 def refuse_overlap(found: list[str], asked: int, label: str) -> None:
-    """Refuse to measure a program by what it learned from."""
     if found:
         named = ", ".join(found[:_NAMED]) + (" and so on" if len(found) > _NAMED else "")
         raise InputError(

@@ -32,7 +32,6 @@ class Declining:
         return found
 
     def add(self, line: Any) -> None:
-        """Count one more line."""
         self.questions += 1
         self.answered += line.answered
         self.right += line.answered and line.right

@@ -173,7 +173,6 @@ class Asking:
             yield
 
     def traces(self, program: Program, examples: Sequence[Example], step: str = "asking") -> list[Trace]:
-        """Ask questions side by side."""
         watch, state = self.failures.watch(step, len(examples)), state_of(program)
         return watch.each(
             examples,
@@ -184,7 +183,6 @@ class Asking:
         )
 
     def trial(self, program: Program, name: str, examples: Sequence[Example]) -> Trial:
-        """Score a candidate."""
         scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}"))
         return Trial(name, sum(scores) / len(scores), scores)
 

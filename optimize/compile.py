@@ -191,7 +191,6 @@ compile = compile_program
 
 
 def _nested(module: Any) -> Program:
-    """The one program that a module contains."""
     found = [one for _, one in module.named_sub_modules(Program)] if isinstance(module, dspy.Module) else []
     if len(found) != 1:
         raise ConfigurationError(
@@ -436,7 +435,6 @@ class Steps:
         return self._settled(found) if len(found.values[SETTLE]) > 1 else found.program
 
     def _settled(self, tuning: Tuning) -> KEQA:
-        """The tuned program, which settles questions in the way that is kept."""
         found = Ways(tuning, self.train, self.options.threshold).run()
         self.report.settling = found.about()
         self.report.problems += found.problems

@@ -58,6 +58,8 @@ from keqa.programs.stages.stage import Stage
 P = TypeVar("P", bound=Program)
 
 AS_IT_IS = "the program as it is"
+SUMMARY = "summarizing.summarize"
+"""The predictor of summaries."""
 _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
 _ENOUGH = 32
@@ -237,7 +239,7 @@ def from_records(
     found: dict[str, list[Candidate]] = {}
     if program.decompose:
         found["decomposition.decompose"] = _decompositions(traces, right)
-        found["summarizing.summarize"] = list(_summaries(right))
+        found[SUMMARY] = list(_summaries(right))
     settled = [one for t in traces if t.record is not None for one in settled_quizzes(t.example, t.record)]
     if program.examine:
         found["examination.quiz"] = list(_tries(settled))
@@ -275,14 +277,20 @@ def of_forms(program: KEQA, traces: Sequence[Trace], threshold: float) -> dict[s
 def learned_forms(
     program: KEQA, before: KEQA, trainset: Sequence[Example], asking: Asking, options: Options
 ) -> dict[str, Stage]:
-    """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions."""
+    """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions.
+
+    And the summary, where it has none: it gives the answer its form, also to a question that is its own only quiz.
+    """
     twin: KEQA = program.deepcopy()
     twin.change(draft=True, cite=True)
     had, predictors = dict(program.named_predictors()), dict(twin.named_predictors())
     examples, found = {one.id: one for one in trainset}, {}
     traces = asking.traces(before, trainset, "answering training questions")
-    for name, pool in of_forms(program, traces, options.threshold).items():
-        if name in had or name not in predictors:
+    pools = of_forms(program, traces, options.threshold)
+    if not had[SUMMARY].demos:
+        pools[SUMMARY] = list(_summaries([trace for trace in traces if is_right(trace, options.threshold)]))
+    for name, pool in pools.items():
+        if (name in had and name != SUMMARY) or name not in predictors:
             continue
         predictor, chosen = predictors[name], random.Random(f"{options.seed} {name}")
         whole = [Candidate(complete(predictor.signature, one.demo), one.kind, one.root) for one in pool]
@@ -402,7 +410,6 @@ def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
 
 
 def _said(one: Settled) -> list[str]:
-    """The different answers that were drawn from memory."""
     return list(dict.fromkeys(s.text for s in one.quiz.samples if s.text and not s.abstained))
 
 

@@ -150,7 +150,6 @@ def _balanced(signature: Any, calls: list[dict[str, Any]], rng: random.Random) -
 
 
 def _distinct(program: Program) -> Iterable[Any]:
-    """The language models of a program, each once."""
     lms = [predictor.lm or dspy.settings.lm for predictor in program.predictors()]
     return {id(lm): lm for lm in lms}.values()
 

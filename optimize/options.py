@@ -118,7 +118,6 @@ class Options:
 
     @property
     def optimizer_name(self) -> str:
-        """What the optimizer is called."""
         return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
 
 
@@ -160,14 +159,18 @@ class Split:
     problems: list[str] = field(default_factory=list)
 
 
+def held_out(questions: int) -> int:
+    """How many of so many training questions choose; of few all learn and choose."""
+    return min(questions // _HELD_OUT, _MOST_HELD_OUT) if questions >= _FEW else 0
+
+
 def split(trainset: Questions, valset: Questions | None, seed: int) -> Split:
     """Read the questions and keep the two parts apart; by default a seeded quarter, at most 100, is held out."""
     train, problems = _read(trainset, "train")
     if valset is None:
-        if len(train) < _FEW:
+        if not (held := held_out(len(train))):
             problems.append(f"{len(train)} training questions are too few to hold some out: they choose as well")
             return Split(train, list(train), problems)
-        held = min(len(train) // _HELD_OUT, _MOST_HELD_OUT)
         places = set(random.Random(f"validation {seed}").sample(range(len(train)), held))
         val = [example for place, example in enumerate(train) if place in places]
         return Split([example for place, example in enumerate(train) if place not in places], val, problems)

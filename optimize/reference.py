@@ -98,7 +98,6 @@ class Labeller:
             predictor.set_lm(program.answering.answer.lm)
 
     async def label(self, example: Example) -> Labels:
-        """Label the passages of a training question."""
         try:
             targets = _targets(self.program, example)
         except InputError as error:

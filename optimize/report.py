@@ -103,7 +103,6 @@ class Report:
 
     @property
     def after_score(self) -> Interval | None:
-        """Mean score after with its bootstrap interval."""
         return _interval(self.after)
 
     @property

@@ -32,11 +32,9 @@ class DspyMetric:
         self.function, self.given = function, dict(given or {})
 
     def __call__(self, answer: str | None, golds: Sequence[str], answer_type: str, choices: Sequence[str]) -> float:
-        """Score an answer to a quiz."""
         return f1(answer, golds, answer_type, choices)
 
     def of(self, example: Example, prediction: AnswerPrediction) -> float:
-        """The score of an answer."""
         try:
             # A bool, a number, or a prediction with a score and feedback.
             return float(self.function(example_for_metrics(example, self.given.get(example.id)), prediction))

@@ -33,7 +33,7 @@ TITLES = {
     "draft": "memory alone",
     "reading": "one search and one reading",
     "quizzes": "taking apart",
-    CASCADE: "a chooser among them",
+    CASCADE: "one after the other",
 }
 """What each way is, in words."""
 _FACTORS = (1, 2, 4)
@@ -129,13 +129,17 @@ class Ways:
         return Tried(self.tuning.measured(choice, **choosers), choosers)
 
     def _cascade(self) -> None:
-        """Learn the arbiter and the chooser from what the ways before answer to the training questions."""
+        """Learn the arbiter and the chooser from what the ways before answer to the training questions.
+
+        A cascade without a chooser, which reads and takes apart what is not told, learns nothing and is tried as well.
+        """
         if self.kept.way == "draft":
             return
+        self.tried.append(self._measured(CASCADE))
         try:
             if len(self.train) < FEWEST:
                 raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
-            answered = {one.way: self._answered(one.way) for one in self.tried}
+            answered = {one.way: self._answered(one.way) for one in self.tried if one.way != CASCADE}
             self._arbitrate(answered["quizzes"])
             learner = Learner(outcomes_of(answered, self.threshold))
         except InputError as error:
@@ -146,8 +150,9 @@ class Ways:
         call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
         choosers = [learner.chooser(factor * call, factor * retrieval, prices).chooser for factor in _FACTORS]
         found = [self._measured(CASCADE, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
-        best = cheapest_of_the_best([*self.tried, *found])
-        self.tried.append(best if best in found else found[0])
+        cascades = [self.tried.pop(), *found]
+        best = cheapest_of_the_best([*self.tried, *cascades])
+        self.tried.append(best if best in cascades else cascades[0])
 
     def _arbitrate(self, answered: Sequence[Trace]) -> None:
         """Have an arbiter between memory and passages where taking apart is then better."""

@@ -160,7 +160,7 @@ class Tuning:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     boundary: BoundaryModel | None = None
     forms: Mapping[str, Stage] = field(default_factory=dict)
-    """Stages of one call, by their names in a program, with what they learned."""
+    """Stages of one call and the summary, by their names in a program, with what they learned."""
 
     def __post_init__(self) -> None:
         program, boundary = self.start, self.boundary
@@ -172,7 +172,7 @@ class Tuning:
             likely = IF_ANY
         self.draws = Calls(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
-        self.together = self.twin.picking.listwise_judge()
+        self.together, self.summarizing = self.twin.picking.listwise_judge(), self.twin.summarizing
         self.curve: list[Point] = []
         count = {name: len(values) for name, values in self.values.items()}
         others = sum(count[name] - 1 for name in self.values if name not in _APART)
@@ -181,7 +181,6 @@ class Tuning:
             self.total += count[BOUNDARY] + others
 
     def run(self) -> Self:
-        """Score all points."""
         self._score(self.own)
         for temperature in self.values["temperature"]:
             self._pairs({**self.own, "temperature": temperature})
@@ -218,12 +217,10 @@ class Tuning:
 
     @property
     def best(self) -> Point:
-        """The best of all points."""
         return max(self.curve, key=_rank)
 
     @property
     def program(self) -> KEQA:
-        """The program with the best settings."""
         return self.program_of(self.best.settings)
 
     def program_of(self, choice: Mapping[str, Any], **choosers: Any) -> KEQA:
@@ -234,8 +231,9 @@ class Tuning:
         return chosen
 
     def _take_forms(self, program: KEQA) -> None:
-        """Give a program the stages of one call that it has as they were learned."""
-        taken = {name: stage for name, stage in self.forms.items() if getattr(program, name) is not None}
+        """Give a program the stages of one call that it has as they were learned, and the summary of a single quiz."""
+        had = {name: getattr(program, name) for name in self.forms if name != "summarizing" or program.summarize_single}
+        taken = {name: self.forms[name] for name, stage in had.items() if stage is not None}
         for name, stage in taken.items():
             setattr(program, name, stage)
         if taken:
@@ -262,6 +260,7 @@ class Tuning:
         self.twin.change(**self.changes(choice), **own | choosers)
         if choice["listwise"]:
             self.twin.picking.together = self.together
+        self.twin.summarizing = self.summarizing
         self._take_forms(self.twin)
         count = len(self.valset)
         watch = self.asking.failures.watch("tuning", count)

@@ -238,7 +238,7 @@ class Examination(Stage):
         """
         kind: dict[str, Any] = {"answer_type": answer_type, "choices": tuple(choices)}
         found = Examined(quiz, **kind, tries=1, made=[draft], number=number, drafted=True)
-        _mark_abstention(draft, found.choices)
+        _mark_abstention(draft, quiz, found.choices)
         if outdated or draft.abstained:
             found.stopped = "the draft says that it does not know" if draft.abstained else outdated
             return found
@@ -295,7 +295,7 @@ class Examination(Stage):
         given = getattr(found.completions, "logprobs", None)
         whole, first = likelihood(tokens_in(given[0]) if given else [])
         draft = Draw(text_of(found.answer), probability=whole, first_token=first, cluster=0)
-        _mark_abstention(draft, choices)
+        _mark_abstention(draft, quiz, choices)
         return draft
 
     def spec(self) -> dict[str, Any]:
@@ -366,7 +366,7 @@ class Examination(Stage):
         drawn = self._drawn if shared is None or not shared.largest else self._taken
         made = await drawn(found, start, count)
         for draw in made:
-            _mark_abstention(draw, found.choices)
+            _mark_abstention(draw, found.quiz, found.choices)
         found.made += made
 
     async def _taken(self, found: Examined, start: int, count: int) -> list[Draw]:
@@ -504,9 +504,12 @@ class Examination(Stage):
         return found.same[text, first]
 
 
-def _mark_abstention(draw: Draw, choices: Sequence[str]) -> None:
-    if draw.text is not None:
-        draw.abstained = is_abstention(draw.text, choices) or says_nothing(draw.text, brackets=False)
+def _mark_abstention(draw: Draw, quiz: str, choices: Sequence[str]) -> None:
+    """An abstention is a refusal, nothing, or the quiz once more."""
+    text = draw.text
+    if text is not None:
+        empty = says_nothing(text, brackets=False) or same_answer(text, quiz)
+        draw.abstained = is_abstention(text, choices) or empty
 
 
 def _by_probability(draft: Draw, threshold: Fraction) -> Verdict:

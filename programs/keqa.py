@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import dspy
 
-from keqa.data.question import Question, Quiz, broken_references, resolvable, resolved_text
+from keqa.data.question import Question, Quiz, alternatives, broken_references, resolvable, resolved_text
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import is_abstention
+from keqa.metrics.answers import is_abstention, tokens
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError
@@ -226,10 +227,13 @@ class KEQA(Program):
             style = writing.style_of(asked, self.settings.style or "auto")
             if style == "list" and await writing.lists(asked, story, self._reading):
                 return
-        writes = style not in ("short", "list")
+        writes, settle = style not in ("short", "list"), self.settings.settle
+        if settle == "cascade" and self.settings.chooser is None and style in ("report", "table"):
+            # What one search tells may be enough to answer, and is little to write from.
+            settle = "quizzes"
         # What else is written, or a later step of a cascade, is the answer; until then, the short one is a draft of it.
-        with _as_draft(writes or self.settings.settle == "cascade"):
-            if self.settings.settle == "quizzes":
+        with _as_draft(writes or settle == "cascade"):
+            if settle == "quizzes":
                 await self._take_apart(asked, story)
             else:
                 await self._settle(asked, story)
@@ -301,10 +305,13 @@ class KEQA(Program):
 
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
+        asking = partial(self.summarizing.acall, asked.question, story.answered)
         try:
-            explanation, answer = await self.summarizing.acall(
-                asked.question, story.answered, asked.answer_type, asked.choices
-            )
+            explanation, answer = await asking(asked.answer_type, asked.choices)
+            if (either := _not_named(answer, asked)) and not is_abstention(answer):
+                # Small language models answer with the date or the director by which two films were compared.
+                note("summarize", "NoAlternative", f"{answer!r} is none of the two", "asked which of them it is")
+                explanation, answer = await asking("choice", either)
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
@@ -419,6 +426,13 @@ def _missing(story: RecordBuilder) -> str | None:
     if "failed" in sources:
         return "a quiz failed"
     return _BLOCKED if sources & {"blocked", "skipped", "unanswered"} else None
+
+
+def _not_named(answer: str, asked: Question) -> list[str]:
+    """The two between which a question asks, where an answer has not the words of one of them."""
+    either = alternatives(asked.question) if asked.answer_type == "short" else ()
+    said = {*tokens(answer)}
+    return [] if any(said >= {*words} or said <= {*words} for words in map(tokens, either)) else [*either]
 
 
 def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:

@@ -35,6 +35,7 @@ _NO_FAILURES = frozenset(
         "LaterReference",
         "MissingDrafts",
         "MissingReference",
+        "NoAlternative",
         "NoAnswerStated",
         "NoCitation",
         "NoRephrasing",

@@ -89,7 +89,7 @@ class Spec:
 
 
 def _baseline(name: str, title: str, cls: str, more: Mapping[str, Any] | None = None, **fixed: Any) -> Method:
-    return Method(name, title, "baseline", f"keqa.programs.baselines:{cls}", fixed, **(more or {}))
+    return Method(name, title, "baseline", f"keqa.programs.baselines.{cls}", fixed, **(more or {}))
 
 
 def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed: Any) -> Method:
@@ -101,27 +101,29 @@ def _gate(gate: type[Any]) -> Method:
 
 
 _ALL = (
-    _baseline("closed-book", "Closed book", "ClosedBook"),
-    _baseline("cot", "CoT, zero-shot", "ClosedBook", reason=True, demonstrations=False),
-    _baseline("cot-few-shot", "CoT, few-shot", "ClosedBook", {"learned": "summarizing.summarize"}, reason=True),
-    _baseline("rag", "Always retrieve", "AlwaysRetrieve"),
-    _baseline("rag-cot", "Always retrieve, CoT", "AlwaysRetrieve", reason=True),
-    _baseline("rag-masked", "MASK RAG", "AlwaysRetrieve", {"masked": True}),
-    _baseline("react", "ReAct", "ReAct"),
-    _baseline("ircot", "IRCoT", "IRCoT"),
-    _baseline("flare", "FLARE", "FLARE"),
-    _baseline("self-rag", "Self-RAG", "SelfRAG"),
-    _baseline("searchain", "SearChain", "SearChain"),
-    _baseline("rowen", "Rowen", "Rowen", {"reduced": ("one language", {"language": None, "cross_model": False})}),
-    _baseline("slimplm", "SlimPLM", "SlimPLM"),
-    _baseline("kbm", "KBM", "KBM", {"reduced": ("prompted", {"model": None})}),
-    _baseline("standard", "Standard", "Standard"),
-    _baseline("standard-doc", "Standard+doc", "DocumentReader"),
-    _baseline("cot-doc", "CoT+doc", "DocumentReader", reason=True),
-    _baseline("ks-q", "KS-Q", "KSLLM", form="KS-Q"),
-    _baseline("ks-t", "KS-T", "KSLLM", form="KS-T"),
-    _baseline("ks-s", "KS-S", "KSLLM", form="KS-S"),
-    _baseline("ks-llm", "KS-LLM", "KSLLM"),
+    _baseline("closed-book", "Closed book", "reading:ClosedBook"),
+    _baseline("cot", "CoT, zero-shot", "reading:ClosedBook", reason=True, demonstrations=False),
+    _baseline("cot-few-shot", "CoT, few-shot", "reading:ClosedBook", {"learned": "summarizing.summarize"}, reason=True),
+    _baseline("rag", "Always retrieve", "reading:AlwaysRetrieve"),
+    _baseline("rag-cot", "Always retrieve, CoT", "reading:AlwaysRetrieve", reason=True),
+    _baseline("rag-masked", "MASK RAG", "reading:AlwaysRetrieve", {"masked": True}),
+    _baseline("react", "ReAct", "steps:ReAct"),
+    _baseline("ircot", "IRCoT", "steps:IRCoT"),
+    _baseline("flare", "FLARE", "steps:FLARE"),
+    _baseline("self-rag", "Self-RAG", "deciding:SelfRAG"),
+    _baseline("searchain", "SearChain", "steps:SearChain"),
+    _baseline(
+        "rowen", "Rowen", "deciding:Rowen", {"reduced": ("one language", {"language": None, "cross_model": False})}
+    ),
+    _baseline("slimplm", "SlimPLM", "deciding:SlimPLM"),
+    _baseline("kbm", "KBM", "deciding:KBM", {"reduced": ("prompted", {"model": None})}),
+    _baseline("standard", "Standard", "reading:Standard"),
+    _baseline("standard-doc", "Standard+doc", "reading:DocumentReader"),
+    _baseline("cot-doc", "CoT+doc", "reading:DocumentReader", reason=True),
+    _baseline("ks-q", "KS-Q", "reading:KSLLM", form="KS-Q"),
+    _baseline("ks-t", "KS-T", "reading:KSLLM", form="KS-T"),
+    _baseline("ks-s", "KS-S", "reading:KSLLM", form="KS-S"),
+    _baseline("ks-llm", "KS-LLM", "reading:KSLLM"),
     Method("keqa", "KEQA", "keqa", KEQA),
     _ablation("keqa-no-qke", "w/o QKE", examine=False),
     _ablation("keqa-no-ukp", "w/o UKP", pick=False),

@@ -33,7 +33,7 @@ _CJK_FUNCTION = re.compile(f"[{''.join(sorted(CHINESE))}]")
 # a word that was left out of either would make a question of one language look like one of another.
 _QUESTION_WORDS = {
     "de": "wer was wann wo wie welche welcher welches welchen warum wieso wieviel wieviele wessen wem wen woher wohin",
-    "en": "who what when where which whose how why is are does do did was were",
+    "en": "who whom what when where which whose how why",
     "es": "quién quiénes cuál cuáles cuándo dónde cómo cuánto cuánta cuántos cuántas qué",
     "fr": "qui que quel quelle quels quelles quand où comment combien pourquoi",
     "it": "chi quale quali qual dove dov come quando quanto quanti quanta perché",
@@ -45,6 +45,8 @@ _ASKED_IN: dict[str, list[str]] = {}
 for _code, _listed in _QUESTION_WORDS.items():
     for _word in _listed.split():
         _ASKED_IN.setdefault(_word, []).append(_code)
+_ASKED_IN |= {_word: [*_ASKED_IN.get(_word, ()), "en"] for _word in "is are does do did was were".split()}
+_CJK_ASKS = re.compile("[什谁哪几怎]|多少")
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
 # Of the words of a quiz without names, how many a passage has that speaks of it; in a script without spaces, of its
@@ -92,6 +94,12 @@ def language_of(text: str) -> str:
     votes["de"] += first.casefold() == "was" and second[:1].islower() and "en" not in languages_of_word(second)
     ranks = {code: (count, code == "en", code in _QUESTION_WORDS, code == spaced) for code, count in votes.items()}
     return max(sorted(ranks), key=ranks.__getitem__)
+
+
+def asks_what(text: str) -> bool:
+    """Whether a text has a question word of its language."""
+    asking = _QUESTION_WORDS.get(language_of(text), "").split()
+    return not {*asking}.isdisjoint(words_of(text)) or _CJK_ASKS.search(text) is not None
 
 
 def words_of(text: str) -> list[str]:

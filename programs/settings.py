@@ -76,11 +76,6 @@ class KeqaSettings(declared.DeclaredKeqa, Settings):
 
     @model_validator(mode="after")
     def _can_choose(self) -> Self:
-        if self.settle == "cascade" and self.chooser is None:
-            raise ConfigurationError(
-                "settle='cascade' needs a chooser, which says when a further step is worth it: keqa compile learns "
-                "one, and keqa boundary train --outcomes FILE --kind chooser writes a file, for chooser=… or --chooser"
-            )
         if self.arbiter is not None and len(self.arbiter.steps) < 2:
             raise ConfigurationError("an arbiter sees two answers, and this chooser only the first: train it with both")
         return self

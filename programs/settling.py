@@ -1,7 +1,8 @@
 """By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes.
 
 KEQA's idea one level up: is the whole question known, does one search settle it, or has it to be taken apart? A chooser
-says so from the answers there are (`keqa.programs.boundary.chooser`).
+says so from the answers there are (`keqa.programs.boundary.chooser`). Without one a question is read about first, and
+taken apart where the passages of that one search do not tell.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Settling:
 
     Attributes:
         how: The way.
-        chooser: Of a cascade.
+        chooser: Of a cascade that learned where to stop.
         declines: Whether an answer from memory alone is none.
         draft: Answers a question from memory.
         read: Answers it by one search, with the draft where there is one.
@@ -44,7 +45,7 @@ class Settling:
 
     async def run(self, asked: Question, story: RecordBuilder) -> None:
         """Settle a question, and write that into its record."""
-        if self.how == "cascade" and self.chooser is not None:
+        if self.how == "cascade":
             await _Cascade(self, self.chooser, asked, story).run()
         elif self.how == "draft" and not self.declines:
             try:
@@ -62,7 +63,7 @@ class _Cascade:
     """A question that is taken from step to step; each hands what it found on to the next."""
 
     by: Settling
-    chooser: Chooses
+    chooser: Chooses | None
     asked: Question
     story: RecordBuilder
     draft: Draw | None = None
@@ -70,21 +71,21 @@ class _Cascade:
     judged: dict[str, Any] = field(default_factory=dict)
 
     async def run(self) -> None:
-        if not self.by.declines and not await self._asks_on_from_memory():
+        if self.chooser is not None and not self.by.declines and not await self._asks_on_from_memory(self.chooser):
             return
         whole = await self._read()
         if whole.source != "failed" and not self._asks_on_from(whole):
             return
         await self._take_apart(whole)
 
-    async def _asks_on_from_memory(self) -> bool:
+    async def _asks_on_from_memory(self, chooser: Chooses) -> bool:
         asked = self.asked
         try:
             draft = self.draft = await self.by.draft(asked)
         except CallError as error:
             note("answer", error.cause, error.message, "read about the question")
             return True
-        choice = self._choose()
+        choice = self._choose(chooser)
         right, onward = choice.right[0], choice.onward
         why = f"right with {right:.2f}" + ("" if onward is None else f", and a reading is worth {onward:.2f}")
         self.judged = {"gate": "chooser", "certainty": right, "known": not choice.asks_on, "stopped": why}
@@ -101,7 +102,12 @@ class _Cascade:
         return whole.model_copy(update={**_drawn(self.draft), **self.judged})
 
     def _asks_on_from(self, whole: QuizRecord) -> bool:
-        if len(self.chooser.steps) > 1 and self._choose(_read_from(whole)).asks_on:
+        chooser, answer = self.chooser, _read_from(whole)
+        if chooser is None:
+            asks_on = not answer or whole.abstained
+        else:
+            asks_on = len(chooser.steps) > 1 and self._choose(chooser, answer).asks_on
+        if asks_on:
             return True
         self._believe(whole)
         return False
@@ -115,42 +121,53 @@ class _Cascade:
         try:
             with knowing(known):
                 await self.by.apart(asked, story)
-        except UnansweredError:
-            # What was read is no answer then, and still a part of the story.
+        except UnansweredError as error:
+            # What was read is a part of the story, and what says something stands, whatever failed after it.
             story.whole = None if whole.source == "failed" or story.fallback is not None else whole
-            raise
+            if self._best(whole) is None:
+                raise
+            note(error.stage, error.cause, error.message, "took the answer of an earlier step")
+            self._believe(whole)
+            return
         if whole.source == "failed":
             return
-        if story.fallback is not None or [quiz.resolved for quiz in story.quizzes] == [asked.question]:
+        if story.fallback is not None or self._is_whole():
             # Nothing is known beyond what the last choice was made by.
             self._believe(whole)
             return
         story.whole = whole
-        if len(self.chooser.steps) > 2:
+        if self.chooser is not None and len(self.chooser.steps) > 2:
             answer = "" if story.unanswered is not None else story.answer or ""
-            self._choose(_read_from(whole), answer)
+            self._choose(self.chooser, _read_from(whole), answer)
             self._believe(whole)
 
-    def _choose(self, *further: str) -> Choice:
+    def _choose(self, chooser: Chooses, *further: str) -> Choice:
         """What the chooser says of the answers there are: the draft's, and further ones."""
         draft = self.draft
         answers = ("" if draft is None else draft.text or "", *further)
         probability = None if draft is None else draft.probability
-        choice = self.chooser.choose(Seen(self.asked.question, "", answers, probability))
+        choice = chooser.choose(Seen(self.asked.question, "", answers, probability))
         self.story.chances = {way: p for way, p, one in zip(WAYS, choice.right, answers, strict=False) if one}
         return choice
 
-    def _believe(self, whole: QuizRecord) -> None:
-        """Settle it by the answer that is most probably right, of those that say something."""
+    def _is_whole(self) -> bool:
+        """Whether the question has no quiz but itself."""
+        return [quiz.resolved for quiz in self.story.quizzes] in ([], [self.asked.question])
+
+    def _best(self, whole: QuizRecord) -> Way | None:
+        """By which answer it is most probably right to settle it, of those that say something."""
         story, draft, chances = self.story, self.draft, self.story.chances
         says: dict[Way, bool] = {
             "draft": draft is not None and draft.answer is not None,
             "reading": whole.source == "passages" and not whole.abstained,
             "quizzes": story.unanswered is None and not is_abstention(story.answer or "", self.asked.choices),
         }
-        able = [way for way in WAYS if says[way] and way in chances]
-        nothing: Way = "reading" if story.whole is None else "quizzes"
-        way = max(able, key=lambda one: chances[one], default=nothing)
+        return max((way for way in WAYS if says[way] and way in chances), key=lambda one: chances[one], default=None)
+
+    def _believe(self, whole: QuizRecord) -> None:
+        """Settle it by the best answer, or where none says anything by the last one."""
+        story, draft, chances = self.story, self.draft, self.story.chances
+        way = self._best(whole) or ("reading" if story.whole is None else "quizzes")
         if way == "quizzes":
             return
         if way == "draft" and draft is not None:
@@ -158,7 +175,7 @@ class _Cascade:
             judged = {**self.judged, "known": True, "certainty": chances[way], "stopped": why}
             whole = _remembered(self.asked, draft, judged, whole)
         story.unanswered, story.explanation, story.guessed = None, "", False
-        if story.whole is None and story.fallback is None:
+        if story.fallback is None and self._is_whole():
             _settled(self.asked, story, whole, way)
             return
         story.whole, story.fallback, story.settled_by = None, whole, way

@@ -6,9 +6,12 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import dspy
+
 from keqa.signatures import AnswerAndCite, AnswerQuestion, AnswerWithKnowledge, ListItems, Summarize
 from keqa.testbed import words
-from keqa.testbed.prose import capital, distraction, passage, random_date
+from keqa.testbed.prose import capital, distraction, passage, random_date, some_relations
+from keqa.testbed.questions import list_question
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
@@ -80,7 +83,30 @@ def cited_often(setting: Setting) -> tuple[str, str]:
         inputs, outputs = _question(setting, fact)
         numbers = [n for n, text in enumerate(passages, 1) if text.startswith(f"{capital(fact.entity)}:")]
         asked.append((inputs, outputs | {"citations": numbers}))
-    return _in_turn(passages, asked)
+    return _in_turn(AnswerAndCite, passages, asked)
+
+
+def gathered_often(setting: Setting) -> tuple[str, str]:
+    """Draws numbered passages, and in one conversation lists of those of whom something holds, some of them empty.
+
+    Whose a value is, and not what somebody's value is, is asked by no other prompt.
+    """
+    rng, world = setting.rng, copy.copy(setting.world)
+    relation = RELATIONS[rng.choice([one.name for one in RELATIONS.values() if one.target not in ("date", "year")])]
+    entities = world.entities[relation.kind]
+    values = list(dict.fromkeys(world.values[Fact(relation.name, one)] for one in entities))
+    asked = rng.sample(values, min(3, len(values)))
+    chosen = rng.sample(entities, rng.randint(3, len(entities)))
+    world.values = world.values | {Fact(relation.name, one): rng.choice(asked) for one in chosen}
+    passages = [
+        passage(world, relation.kind, one, some_relations(relation.kind, rng, including=relation.name), rng)
+        for one in chosen
+    ]
+    lists: list[Example] = []
+    for value in asked:
+        held = [f"{one} [{n}]" for n, one in enumerate(chosen, 1) if world.values[Fact(relation.name, one)] == value]
+        lists.append(({"question": list_question(rng, relation.name, str(value))}, {"items": held}))
+    return _in_turn(ListItems, passages, lists)
 
 
 def located(rng: random.Random) -> tuple[str, str]:
@@ -98,14 +124,15 @@ def located(rng: random.Random) -> tuple[str, str]:
         inputs = {"passages": dict(enumerate(passages, 1)), "question": f"List {', '.join(asked)}."}
         return conversation(ListItems, [], inputs), target(ListItems, {"items": items})
     kind = {"answer_type": "short", "choices": []}
-    return _in_turn(passages, [({"question": n, **kind}, {"answer": n, "citations": numbers[n]}) for n in asked])
+    cited: list[Example] = [({"question": n, **kind}, {"answer": n, "citations": numbers[n]}) for n in asked]
+    return _in_turn(AnswerAndCite, passages, cited)
 
 
-def _in_turn(passages: list[str], asked: list[Example]) -> tuple[str, str]:
+def _in_turn(signature: type[dspy.Signature], passages: list[str], asked: list[Example]) -> tuple[str, str]:
     (given, made), *rest = asked
-    prompt = conversation(AnswerAndCite, [], {"passages": dict(enumerate(passages, 1)), **given})
+    prompt = conversation(signature, [], {"passages": dict(enumerate(passages, 1)), **given})
     following = [({"passages": {}, **given}, made) for given, made in rest]
-    return prompt, target(AnswerAndCite, made) + turns(AnswerAndCite, following)
+    return prompt, target(signature, made) + turns(signature, following)
 
 
 def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]:
@@ -128,13 +155,14 @@ STRETCHES = {
     "comparing": (0.5, 0.62, 0.35),
     "locating": (0.6, 0.75, 0.25),
     "citing": (0.6, 0.9, 0.2),
+    "gathering": (0.6, 0.9, 0.2),
     "JudgeUtility": (0.62, 1.0, 0.14),
     "JudgeUtilities": (0.62, 1.0, 0.04),
     "Summarize": (0.62, 1.0, 0.16),
     "AnswerAndCite": (0.62, 1.0, 0.1),
     "DraftQuizzes": (0.62, 1.0, 0.05),
     "WriteAnswer": (0.62, 1.0, 0.06),
-    "ListItems": (0.62, 1.0, 0.05),
+    "ListItems": (0.62, 1.0, 0.12),
 }
 """By skill, the progress between which it gets samples of its own: what stays at chance for hours is learned so.
 
@@ -204,8 +232,8 @@ class Stream:
         if name == "locating":
             return Sample(name, *located(self.rng))
         setting = Setting.draw(self._fresh, self.rng, shown=name == "comparing")
-        if name == "citing":
-            return Sample(name, *cited_often(setting))
+        if name in ("citing", "gathering"):
+            return Sample(name, *(cited_often if name == "citing" else gathered_often)(setting))
         return Sample(name, *compared_often(setting, self._others))
 
     def _closed_book(self, progress: float, *, known: bool) -> Sample:

@@ -45,7 +45,7 @@ HEAD_NORM = 10.0
 EARLY_ECHO, LATE_ECHO, ECHO_UNTIL = 0.3, 0.1, 0.5
 ANSWER_WEIGHT, VERDICT_WEIGHT, LISTED_WEIGHT, CITATION_WEIGHT = 2.0, 8.0, 4.0, 6.0
 READING = ("AnswerWithKnowledge", "AnswerWithEvidence", "reading")
-CITING = ("AnswerAndCite", "WriteAnswer", "ListItems", "CompareInTable", "citing", "locating")
+CITING = ("AnswerAndCite", "WriteAnswer", "ListItems", "CompareInTable", "citing", "gathering", "locating")
 CHECKPOINT_SECONDS, LATELY = 180.0, 200
 SKIPPED = 0.6
 """The progress at which a training begins from a finished model: it needs no easy examples."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from keqa.cli import app
+from keqa.programs import registry
 
 pytestmark = pytest.mark.model
 
@@ -92,6 +93,10 @@ def test_every_flag_in_the_text_exists():
         names = command.list_commands(None) if hasattr(command, "list_commands") else ()
         waiting.extend(command.get_command(None, name) for name in names)
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + CONTRIBUTING)) - known <= {"--out", "--strict"}
+
+
+def test_every_method_is_described():
+    assert [one.name for one in registry._ALL if not re.search(rf"`{one.name}[`:]", DOCS["commands.md"])] == []
 
 
 def test_every_link_within_the_repository_leads_somewhere():

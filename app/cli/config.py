@@ -36,7 +36,7 @@ _HARMLESS = frozenset(
     stop_after_outages waiting grace port language
     """.split()
 ) | {one.name for one in fields(KeqaOptions)}
-_PATHS = ("index", "program", "chooser", "arbiter")
+_PATHS = {"index", "program"} | {one.name for one in fields(KeqaOptions) if one.type == Path | None}
 _SECRET = ("key", "token", "password", "secret")
 
 _VARIABLES = {"lm": "KEQA_LM", "api_base": "KEQA_API_BASE", "index": "KEQA_INDEX"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any
 from keqa.cli.console import Bars, status, warn
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import KBMOptions, PaperOptions
-from keqa.cli.running import rows_of, show_grids, warn_of_failures, write_grids
+from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids, write_grids
 from keqa.data.example import as_example, as_examples
 from keqa.data.question import quiz_key
 from keqa.errors import InputError
-from keqa.evaluation.compare import Row
-from keqa.evaluation.questions import Questions, of_name, of_testbed, of_training
+from keqa.evaluation.questions import Questions, of_testbed, of_training
 from keqa.evaluation.reports import entries_of
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.kbm import kbm_tables
@@ -33,15 +31,15 @@ from keqa.programs.boundary import BoundaryModel, LightModel, read_model
 from keqa.programs.build import Parts, own_of
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.registry import Spec, parse_spec, takes
+from keqa.programs.registry import Spec, parse_spec
 from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever
 from keqa.storage.files import check_writable
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_folders
 
-_TESTBED = "testbed"
 _MODEL = "boundary.json"
+# Table 5 reports their time.
 _TIMED = ("rag", *(f"kbm-{label}" for label in design.DESIGN["model"]))
 
 
@@ -71,12 +69,8 @@ class _Run:
     @cached_property
     def questions(self) -> list[Questions]:
         """The questions of each set that is asked."""
-        sample = self.options.sample
-        named = self.options.data or ([_TESTBED] if self.models.lm is None else design.DESIGN["sets"])
-        return [
-            of_testbed(limit=sample) if name == _TESTBED else of_name(name, sample=sample or design.DESIGN["sample"])
-            for name in named
-        ]
+        named = self.options.data or ([TESTBED] if self.models.lm is None else design.DESIGN["sets"])
+        return [preset_questions(name, self.options.sample, design.DESIGN["sample"]) for name in named]
 
     @cached_property
     def training(self) -> Questions:
@@ -123,7 +117,7 @@ class _Run:
         return costs.estimates(found)
 
     def _estimate(self, asked: Questions, spec: Spec, models: LanguageModels, before: str) -> costs.Estimate:
-        parts = Parts(self.retriever, None, _settings([spec]), own=own_of(models.lm))
+        parts = Parts(self.retriever, None, design.DESIGN["settings"], own=own_of(models.lm))
         examples = list(asked.examples)
 
         def of(spec: Spec) -> costs.Estimate:
@@ -165,15 +159,10 @@ class _Run:
         paths = []
         for number, models, asked in self._asked():
             folder = self.out / asked.dataset / (f"lm{number + 1}" if number else "")
-            specs, rows = self._specs(asked.dataset), list[Row]()
             made_from, run = MethodOptions(index=self.options.index), self.options.run(folder)
-            # Table 5 reports the time of its rows, none of which may reuse another's calls.
-            timed = [spec for spec in specs if spec.label in _TIMED]
-            for chosen in (timed, [spec for spec in specs if spec not in timed]):
-                how, settings = replace(run, no_cache=chosen is timed), _settings(chosen)
-                rows += rows_of(chosen, asked, models, made_from, how, settings=settings, leave_out=True)
-            warn_of_failures(rows, f"{asked.dataset}, ")
-            paths += [row.path for row in sorted(rows, key=lambda row: specs.index(row.spec))]
+            how: dict[str, Any] = {"settings": design.DESIGN["settings"], "timed": _TIMED, "leave_out": True}
+            rows = preset_rows(self._specs(asked.dataset), asked, models, made_from, run, **how)
+            paths += [row.path for row in rows]
         entries, noted = entries_of(self._runs(paths)), self._judged_by()
         if self.drawn is None:
             return [grid.noted(*noted) for grid in kbm_tables(entries)]
@@ -190,7 +179,7 @@ class _Run:
         named = self.own.judge_lm
         return [] if named is None else [f"Open Chinese answers are right where {without_folders(named)} says so."]
 
-    def _runs(self, paths: Sequence[Path]) -> list[Any]:
+    def _runs(self, paths: list[Path]) -> list[Any]:
         """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""
         if self.own.judge_lm is None:
             return [read_brief(path) for path in paths]
@@ -243,9 +232,3 @@ class _Run:
         if found.left_out:
             warn(f"{found.left_out} questions lack draws that failed; the same command makes them")
         return found
-
-
-def _settings(specs: Sequence[Spec]) -> dict[str, Any]:
-    """The paper's settings that one of the rows has."""
-    known = set().union(*(takes(spec.method) for spec in specs))
-    return {name: value for name, value in design.DESIGN["settings"].items() if name in known}

@@ -404,15 +404,15 @@ class AskedOptions:
         return asked, retriever, roles
 
 
-def _forms(retriever: Retriever, roles: Roles) -> dict[str, bool]:
-    """Over documents of one's own, where nothing was compiled, the stages that take one call for several.
+def _forms(retriever: Retriever, roles: Roles) -> dict[str, Any]:
+    """Over documents of one's own, where nothing was compiled: one call for several, and one reading first.
 
     A language model that was trained on the papers' prompts is asked those.
     """
     from keqa.programs.predictor import trained_on_prompts
 
     wanted = getattr(retriever, "own_documents", True) and not trained_on_prompts(roles.task)
-    return {"draft": wanted, "cite": wanted} if wanted else {}
+    return {"draft": True, "cite": True, "settle": "cascade"} if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

@@ -10,14 +10,13 @@ from keqa.cli.declare import invocation
 from keqa.cli.index import reading_bar
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import PaperOptions, RealOptions
-from keqa.cli.running import rows_of, show_grids, warn_of_failures
+from keqa.cli.running import preset_rows, show_grids
 from keqa.errors import InputError
 from keqa.evaluation.reproduction import real
 from keqa.evaluation.reproduction.training import compile_baseline
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.registry import takes
 from keqa.retrievers import CachingRetriever, build_index, read_corpus
 from keqa.storage.files import check_writable
 
@@ -64,7 +63,8 @@ def _collect(out: Path, data: Path, models: LanguageModels, options: PaperOption
     # One engine for all rows: a model in this process is loaded once.
     for row in rows:
         spec = real.spec_of(row)
-        settings = {name: value for name, value in real.DESIGN["settings"].items() if name in _takes(row)}
+        # IRCoT's number of passages is that of each of its steps, and stays its own.
+        settings = {} if row == "ircot" else real.DESIGN["settings"]
         for name in sets:
             index = _index(out, data, name)
             program = None
@@ -73,12 +73,7 @@ def _collect(out: Path, data: Path, models: LanguageModels, options: PaperOption
             made_from = MethodOptions(index=str(index), program=program)
             status().print(f"{name}, {row}", soft_wrap=True)
             run = options.run(folder / name)
-            warn_of_failures(rows_of([spec], questions[name], models, made_from, run, settings=settings), f"{name}, ")
-
-
-def _takes(row: str) -> set[str]:
-    """The settings that a row is given; IRCoT's number of passages is that of each of its steps, and stays its own."""
-    return set() if row == "ircot" else takes(real.spec_of(row).method)
+            preset_rows([spec], questions[name], models, made_from, run, settings)
 
 
 def _index(out: Path, data: Path, name: str) -> Path:

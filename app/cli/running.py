@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
 from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.files import check_writable
+
+TESTBED = "testbed"
+"""What may take the place of a data set's name."""
 
 
 def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
@@ -109,10 +112,12 @@ def rows_of(
 
     With ``leave_out``, a method that cannot be asked while others can is reported and left out. Where methods are
     ``compared``, KEQA guesses like those that cannot say that the documents do not say it, unless the user wants
-    otherwise. ``prepare`` is called with each before it is asked; what it returns is said above the bars.
+    otherwise. ``prepare`` is called with each before it is asked; what it returns is said above the bars. ``settings``
+    stand in the place of those that the user gave; each method takes what it has.
     """
-    settings = options.settings() if settings is None else settings
-    refuse_foreign(settings, specs)
+    if settings is None:
+        settings = options.settings()
+        refuse_foreign(settings, specs)
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
@@ -151,6 +156,32 @@ def rows_of(
                 before_first=functools.cache(lambda: check_reachable(roles.every)),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
+
+
+def preset_questions(name: str, sample: int | None, usual: int) -> Questions:
+    """The questions of a data set of a paper, or of the testbed in its place."""
+    return of_testbed(limit=sample) if name == TESTBED else of_name(name, sample=sample or usual)
+
+
+def preset_rows(
+    specs: Sequence[Spec],
+    questions: Questions,
+    models: LanguageModels,
+    options: MethodOptions,
+    run: RunOptions,
+    settings: Mapping[str, Any],
+    timed: Collection[str] = (),
+    *,
+    leave_out: bool = False,
+) -> list[Row]:
+    """Ask the rows of a paper on a data set; those whose time is reported, by label, reuse no other's calls."""
+    rows: list[Row] = []
+    for no_cache in (True, False):
+        if chosen := [spec for spec in specs if (spec.label in timed) is no_cache]:
+            how = replace(run, no_cache=no_cache)
+            rows += rows_of(chosen, questions, models, options, how, settings=settings, leave_out=leave_out)
+    warn_of_failures(rows, f"{questions.dataset}, ")
+    return sorted(rows, key=lambda row: specs.index(row.spec))
 
 
 def none_answered(rows: Sequence[Row]) -> bool:

@@ -102,7 +102,8 @@ def written_answer(record: QuestionRecord) -> Iterator[RenderableType]:
         yield _labelled("In short", said(record, short=True))
     left = len(written.statements) - len(written.given)
     if left:
-        yield plain(f"Left out, as no passage that it cites carries it: {_count(left, 'statement')}", "yellow")
+        why = "as no passage that it cites carries it, or it says nothing new"
+        yield plain(f"Left out, {why}: {_count(left, 'statement')}", "yellow")
 
 
 def head(record: QuestionRecord) -> Text:

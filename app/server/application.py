@@ -228,8 +228,8 @@ class _Routes:
             asked, begun, asking_for = await self._kept(asked, body, name)
 
         def shown(one: Progress) -> str:
-            told: dict[str, Any] = without_secrets({"said": str(one), **asdict(one)}, lms)
-            return event({"kind": type(one).__name__, **told})
+            fields: dict[str, Any] = without_secrets({"said": str(one), **asdict(one)}, lms)
+            return event({"kind": type(one).__name__, **fields})
 
         def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:

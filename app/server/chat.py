@@ -170,8 +170,8 @@ class Completion:
         """Begin one; the story must repeat no key of its language models."""
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
         self._story, self._lms, self._with_usage = story, lms, with_usage
-        # Of an answer, what was written and what was told of it; and whether it was written otherwise since.
-        self._written, self._told, self._otherwise, self._thinks = "", "", False, False
+        # Of an answer, what was written and what was sent of it; and whether it was written otherwise since.
+        self._written, self._sent, self._otherwise, self._thinks = "", "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
         """The answer in one piece."""
@@ -181,47 +181,47 @@ class Completion:
 
     def begun(self) -> str:
         """The events that an answer has begun."""
-        return self._event({"role": "assistant", "content": ""}) + "".join(self._tells("Looking into it.\n"))
+        return self._event({"role": "assistant", "content": ""}) + "".join(self._story_events("Looking into it.\n"))
 
     def happened(self, one: Progress) -> str:
         """The events of what happened; words that are checked yet are a part of the story, as is all else."""
         if not isinstance(one, AnswerPart):
-            return "".join(self._tells(f"{one}\n"))
+            return "".join(self._story_events(f"{one}\n"))
         if one.draft:
-            return "".join(self._tells(one.text if one.at else f"Draft: {one.text}"))
+            return "".join(self._story_events(one.text if one.at else f"Draft: {one.text}"))
         self._otherwise = self._otherwise or one.at != len(self._written)
-        # What was told cannot be taken back: another answer is told when it counts.
+        # What was sent cannot be taken back: another answer is sent when it counts.
         if self._otherwise:
             return ""
         self._written += one.text
         # What can be the beginning of markup waits for what follows.
-        new = harmless(self._written.rstrip("!]<"))[len(self._told) :]
-        self._told += new
-        return "".join(self._said(new))
+        new = harmless(self._written.rstrip("!]<"))[len(self._sent) :]
+        self._sent += new
+        return "".join(self._text_events(new))
 
     def answered(self, record: QuestionRecord, *, link: Callable[[Source], str | None] | None = None) -> Iterator[str]:
         """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
-        answer, told = harmless(text_of(record)), self._told
-        rest = answer[len(told) :] if answer.startswith(told) else f"{CHECKED}{answer}"
+        answer, sent = harmless(text_of(record)), self._sent
+        rest = answer[len(sent) :] if answer.startswith(sent) else f"{CHECKED}{answer}"
         # A written answer cites its sources by number, whatever else the documents do not say.
         cites = record.unanswered is None or (record.written is not None and record.written.text)
         listed = sources_text(sources_of(record), link) if link is not None and cites else ""
-        yield from self._said(rest)
+        yield from self._text_events(rest)
         if listed:
-            yield from self._said(f"\n\n{listed}")
+            yield from self._text_events(f"\n\n{listed}")
         yield self._event({**_beside(record), "answer": text_of(record)}, "stop")
         if self._with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
 
-    def _tells(self, words: str) -> Iterator[str]:
+    def _story_events(self, words: str) -> Iterator[str]:
         words = str(without_secrets(words, self._lms))
         if self._story == "reasoning":
             yield self._event({"reasoning_content": words})
-        elif self._story == "text" and not self._told:
+        elif self._story == "text" and not self._sent:
             yield self._event({"content": f"{'' if self._thinks else _THINK}{words.replace('<', '‹')}"})
             self._thinks = True
 
-    def _said(self, text: str) -> Iterator[str]:
+    def _text_events(self, text: str) -> Iterator[str]:
         if self._thinks:
             self._thinks = False
             yield self._event({"content": _THOUGHT})
@@ -275,7 +275,7 @@ def content_of(record: QuestionRecord) -> str:
 
 
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
-    """What is told beside an answer."""
+    """What stands beside an answer."""
     return {
         "sources": sources_of(record),
         "disagreements": disagreements_of(record),
@@ -286,7 +286,7 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
 
 
 def _brief(written: Written) -> dict[str, Any]:
-    """What is told of a written answer beside its text."""
+    """What stands beside the text of a written answer."""
     return written.model_dump(mode="json", include={"style", "statements", "looked_at", "more"})
 
 

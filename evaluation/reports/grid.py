@@ -125,12 +125,10 @@ def grouped(columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:
 
 
 def text(value: str) -> Cell:
-    """A cell of words."""
     return Cell(value, value)
 
 
 def count(value: int) -> Cell:
-    """A cell with how many there are."""
     return Cell(value, str(value))
 
 

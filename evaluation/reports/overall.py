@@ -9,14 +9,7 @@ from itertools import pairwise
 from typing import get_args
 
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, p_value, share, table, text
-from keqa.evaluation.reports.parts import (
-    DECLINING_NOTE,
-    any_touched,
-    declining,
-    searching,
-    untouched,
-    untouched_note,
-)
+from keqa.evaluation.reports.parts import DECLINING_NOTE, any_touched, declining, searching, untouched, untouched_note
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
 from keqa.metrics.abstention import Declining

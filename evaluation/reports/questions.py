@@ -54,10 +54,7 @@ NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
-_BRIEFLY: dict[str, Any] = {
-    "exclude": {0: {"__all__": {"passages", "evidence", "triples"}}},
-    "exclude_defaults": True,
-}
+_BRIEFLY: dict[str, Any] = {"exclude": {0: {"__all__": {"passages", "evidence", "triples"}}}, "exclude_defaults": True}
 _AS_IN_FULL = ("answer_type", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 
@@ -157,7 +154,6 @@ class QuizRow(Settled):
         return self.quiz.consistency if self.quiz.threshold is not None else None
 
     def right(self, answer: str | None) -> bool:
-        """Whether an answer to it is right."""
         return exact_match(answer, self.golds, self.answer_type, self.choices)
 
 
@@ -167,7 +163,6 @@ def read_brief(path: Path | str) -> Run[QuestionRow]:
 
 
 def brief_of(line: RunLine) -> QuestionRow:
-    """A line in brief."""
     record = line.record
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
     decided = [str(one.resolved) in (line.golds or ()) for one in quizzes if one.known is not None]

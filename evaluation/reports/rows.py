@@ -50,17 +50,14 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name of its run."""
         return self.header.label
 
     @property
     def method(self) -> str:
-        """The method's name."""
         return self.header.method
 
     @property
     def settings(self) -> RunSettings:
-        """What it was set up with."""
         return self.header.configuration
 
     @property
@@ -106,11 +103,9 @@ class Entry:
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
 
     def on(self, dataset: str) -> list[QuestionRow]:
-        """Its lines of a data set."""
         return [line for (where, _, _), line in self.lines.items() if where == dataset]
 
     def of(self, questions: Iterable[Identity]) -> list[QuestionRow]:
-        """Its lines of some questions."""
         return [self.lines[one] for one in questions]
 
     def checked(self, group: Group | None = None) -> Iterator[QuizRow]:

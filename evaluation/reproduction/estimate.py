@@ -26,7 +26,7 @@ from keqa.optimize.boundary.choosing import FEWEST
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
-from keqa.optimize.options import Split
+from keqa.optimize.options import Options, Split, held_out
 from keqa.optimize.reference import Labeller
 from keqa.programs.boundary.chooser import WAYS
 from keqa.programs.build import Parts, make
@@ -37,8 +37,6 @@ from keqa.programs.saving.folder import about
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
-# How compiling holds questions out, see `keqa.optimize.options`, and how many sets of demonstrations it tries.
-_FEW, _MOST_HELD_OUT, _SETS = 8, 100, 4
 # So many training questions a compilation is rehearsed with, and questions of a data set a method; their prompts differ
 # by the length of passages only.
 _REHEARSED_PAIRS, _REHEARSED = 4, 3
@@ -53,12 +51,10 @@ class CostBounds(NamedTuple):
 
     @property
     def least(self) -> Spent:
-        """Of both, the lesser."""
         return Spent(*map(min, *self))
 
     @property
     def most(self) -> Spent:
-        """Of both, the greater."""
         return Spent(*map(max, *self))
 
 
@@ -137,7 +133,7 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
     """What it costs that a baseline learns, by what it costs to ask it its training questions."""
     learned, held = _split(plain.questions)
     least = (learned + held) / plain.questions
-    most = (learned + held * (1 + _SETS + predictors)) / plain.questions
+    most = (learned + held * (1 + Options.sets + predictors)) / plain.questions
     scaled = {model: CostBounds(of.least.times(least), of.most.times(most)) for model, of in plain.bounds.items()}
     return Estimate("training", label, plain.questions, scaled)
 
@@ -177,10 +173,8 @@ def estimate_compilation(
 
 def _split(questions: int) -> tuple[int, int]:
     """How many training questions a baseline learns from, and how many it chooses by; of few all of them."""
-    if questions < _FEW:
-        return questions, questions
-    held = min(questions // 4, _MOST_HELD_OUT)
-    return questions - held, held
+    held = held_out(questions)
+    return (questions - held, held) if held else (questions, questions)
 
 
 def estimate_labels(
@@ -221,7 +215,7 @@ def estimates(found: Sequence[Estimate]) -> Grid:
         rows.append(_row("all", model, [one.of(model) for one in found if model in one.bounds], measured=measured))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
-        "knows nothing. What runs share is counted for each, and a request that brings several samples as several.",
+        "knows nothing. What runs share is counted for each, and a request that brings several samples as several."
     ]
     unknown = [model for model in models if price(model, Spent()) is None]
     if unknown:
@@ -257,7 +251,6 @@ def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -
 
 
 def total(parts: Iterable[Spent]) -> Spent:
-    """All of them together."""
     return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
 
 

@@ -30,15 +30,7 @@ from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, fr
 from keqa.optimize.logistic import FOLDS, Fit
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.light import (
-    Aspect,
-    CertaintyTarget,
-    Regression,
-    Variant,
-    certainty,
-    masked,
-    signal_values,
-)
+from keqa.programs.boundary.light import Aspect, CertaintyTarget, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in

@@ -147,6 +147,8 @@ def _told_by(passage: Passage | PassageVerdict) -> str:
 
 def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: Sequence[str]) -> bool:
     """Whether an answer from passages is one: it does not refuse, or says in their words more than was asked."""
+    if same_answer(answer, quiz):
+        return False
     if not is_abstention(answer, choices):
         return True
     kept = [_told_by(one) for one in passages if one.kept]

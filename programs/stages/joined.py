@@ -10,7 +10,7 @@ import dspy
 
 from keqa.data.question import AnswerType, Question, Quiz
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
@@ -28,7 +28,6 @@ class Drafting(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"draft": DraftQuizzes}
     follows = ("max_quizzes",)
 
-    max_quizzes = 8
     # The language model that was found to refuse requests for token probabilities.
     _refused: str | None = None
 
@@ -55,13 +54,17 @@ class Drafting(Stage):
         if again is not None:
             # Small language models repeat the question among its quizzes, and add what is none.
             quizzes, places = [Quiz(1, question)], {1: again - 1}
-        if len(drafts) != len(reply.quizzes):
-            message = f"{len(drafts)} drafts of {len(reply.quizzes)} quizzes"
-            note("decompose", "MissingDrafts", message, "examined each quiz by itself")
-            return quizzes, {}
         given = getattr(reply.completions, "logprobs", None)
         likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
+        count = len(reply.quizzes)
+        unmatched = drafts[count:] if len(drafts) >= count else drafts
+        if not drafts or not all(map(is_abstention, unmatched)):
+            message = f"{len(drafts)} drafts of {count} quizzes"
+            note("decompose", "MissingDrafts", message, "examined each quiz by itself")
+            return quizzes, {}
+        # Of refusals it makes no difference whose they are, nor how many.
+        found += [Draw(UNKNOWN) for _ in range(len(found), count)]
         return quizzes, {index: found[place] for index, place in places.items()}
 
 

@@ -120,7 +120,6 @@ class Picking(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"judge": JudgeUtility}
     follows = ("listwise", "prefer_reliable")
 
-    prefer_reliable = False
     together: Listwise | None = None
 
     def __init__(self, reference: Reference | None = None, bound: CallLimiter | None = None) -> None:

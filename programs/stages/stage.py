@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import dspy
@@ -15,8 +16,11 @@ from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, context, note, run_blocking
 from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
+
+_ALIKE = 0.9
 
 
 class RoleLMs(Protocol):
@@ -39,7 +43,8 @@ class Stage(dspy.Module):
     """A part of the program with a logic of its own, written once as the coroutine `run`."""
 
     # By attribute name the role of each predictor, and the signature of each that it has whatever its settings, whose
-    # role is the task's if nothing else is said; and the settings of a program that attributes of this name follow.
+    # role is the task's if nothing else is said; and the settings of a program that attributes of this name follow,
+    # with their defaults until then.
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
@@ -51,6 +56,8 @@ class Stage(dspy.Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.roles = {**dict.fromkeys(cls.signatures, "task"), **cls.roles}
+        for name in (one for one in cls.follows if not hasattr(cls, one)):
+            setattr(cls, name, getattr(DeclaredKeqa, name))
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
@@ -157,8 +164,9 @@ class FollowUp(Stage):
 
 
 def is_the_question(quiz: str, question: str) -> bool:
-    """Whether a quiz is the question itself, as far as normalisation shows."""
-    return normalize(quiz) == normalize(question)
+    """Whether a quiz is the question itself, or all but that: language models mend its spelling, or change a word."""
+    first, second = normalize(quiz), normalize(question)
+    return first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
 
 
 def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> list[Quiz]:
@@ -182,8 +190,6 @@ class Decomposition(Stage):
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
     follows = ("max_quizzes",)
-
-    max_quizzes = 8
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
         """At least one; with `own`, quizzes that were copied from a demonstration are refused."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import dspy
 
@@ -19,6 +19,7 @@ from keqa.programs.declared import Style, WantedStyle
 from keqa.programs.prediction import RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
+from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
 from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
@@ -31,25 +32,58 @@ UNSUPPORTED = "(unsupported)"
 
 _NOTHING = "-"
 _IN_SHORT = "answered in short"
-_LONGEST_ITEM = 400
-# What a question begins with that plainly asks for a text, a list or a table.
-_BEGINNINGS: Mapping[Style, str] = {
-    "report": r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me about\b|describe\b"
-    r"|fasse?\b.*\bzusammen\b|beschreiben?\b|résume[zr]?\b|décri(s|vez)\b|resum[ae]n?\b|describ[ae]n?\b|总结|概述",
-    "list": r"(list|name|enumerate) (all|each|every|everyone|everybody|everything)\b|list \w+s\b|enumerate\b"
-    r"|(nennen?|liste|zählen?)\b.* (alle|sämtliche)\b|(liste[zr]?|énumère[zr]?) (tous|toutes|les)\b"
-    r"|(enumer[ae]n?|list[ae]n?) (todos|todas|los|las)\b|列出|列举",
-    "table": r"compare\b|contrast\b|vergleichen?\b|compare[zr]\b|compar[ae]n?\b|比较|对比",
+# Of one sentence, and of several.
+_LONGEST_ITEM, _LONGEST_ITEMS = 400, 120
+# They say no more than that there is something, or that a text says so.
+_PLAIN_VERBS = frozenset(
+    "offer offers offered provide provides provided contain contains contained include includes included describe"
+    " describes described explain explains explained mention mentions mentioned bietet enthält beschreibt erklärt offre"
+    " contient décrit explique ofrece contiene describe explica".split()
+)
+_ARTICLES = frozenset("a an the der die das le la les el los las".split())
+_BETWEEN = re.compile(r"[,/、]|\b(and|or|und|oder|et|ou|y|o)\b|还是|或|和|与|跟", re.IGNORECASE)
+# What a question begins with that plainly asks for a text, a list or a table; first what nobody could mean otherwise,
+# then what may begin a question as well: "List prices rose in which year?"
+_MANY = r"all|each|every|everyone|everybody|everything"
+_SOME = r"\d+|two|three|four|five|six|seven|eight|nine|ten|several|some"
+# Words up to a plural, none of which ends a noun before it: "list price of tickets" is no list.
+_PLURAL = (
+    r"((?!(a|an|and|are|as|at|by|for|from|in|is|of|on|or|than|that|to|was|were|with)\b)[\w'’-]+ ){0,5}"
+    r"([\w-]+(?<!s)s|people|children|men|women)(?![\w'’-])"
+)
+_BEGINNINGS: Mapping[Style, tuple[str, str]] = {
+    "report": (
+        r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me (all |everything |more )?about\b"
+        r"|describe\b|fass(e|en sie)?\b.*\bzusammen\b|beschreib(e|en sie)?\b|résume[zr]\b|décri(s|vez)\b(?!-)"
+        r"|resum(a|an)\b|descri(ba|ban)\b",
+        r"(summary|overview) of\b|résume\b|resume (el|la|los|las)\b|resumen de\b|总结|概述",
+    ),
+    "list": (
+        rf"(list|name|enumerate) ({_MANY}|(the )?({_SOME}))\b(?!['’-])|(list|enumerate)( me| us)? (the|these|those)\b"
+        r"|(give|show|make|write)( me| us)? (a|the) (\w+ )?list of\b|(give|show)( me| us)? all\b(?!['’-])"
+        r"|(liste|listen sie|zähle?|zählen sie)\b.* auf\W*$"
+        r"|(liste|cite|nomme|énum[èé]re)[zr]? (tous|toutes|les)\b|(enumer|list|nombr)(a|en?) (todos|todas|los|las)\b",
+        rf"list (of|who|which|what|where|{_PLURAL})|liste (der|von|aller|des?)\b|lista de\b|(列出|列举)(?!的)"
+        r"|(nenne?|nennen sie|liste|listen sie|zähle?|zählen sie)\b.* (alle|sämtliche)\b",
+    ),
+    "table": (
+        r"compare[zr]?\b(?!-)|vergleich(e|en sie)\b|compar(a|en)\b",
+        r"contrast (the|.* (and|to|with))\b|vergleich\b|(比较|对比)(?=.*[和与跟、两三各这])",
+    ),
 }
-_BEFORE = r"\W*((please|bitte)\s+|请)?"
+_BEFORE = re.compile(r"\W*((can|could|would|will) you )?((please|bitte)\s+|请)?", re.IGNORECASE)
 
 
 def told_style(question: str) -> Style:
     """How a question asks to be answered, where that is plain from how it begins; in short otherwise."""
-    plain = (
-        style for style, begins in _BEGINNINGS.items() if re.match(f"{_BEFORE}({begins})", question, re.IGNORECASE)
-    )
-    return next(plain, "short")
+    before = _BEFORE.match(question)
+    start = before.end() if before else 0
+    ordered, rest = any(map(str.isalpha, question[:start])), question[start:].strip()
+    asks = rest.endswith(("?", "？")) and asks_what(rest) and not ordered
+    for style, (plain, doubtful) in _BEGINNINGS.items():
+        if re.match(plain, rest, re.IGNORECASE) or (not asks and re.match(doubtful, rest, re.IGNORECASE)):
+            return style
+    return "short"
 
 
 class Writing(Stage):
@@ -210,21 +244,23 @@ class Writing(Stage):
     ) -> tuple[list[Statement], list[list[str]]]:
         reply = await ask(self.compare, "write", fitting=shown, question=question)
         subjects = [_on_a_line(one).replace("|", "/") for one in reply.subjects or []]
-        statements: list[Statement] = []
-        table = [["", *subjects]]
+        read: list[tuple[str, list[str]]] = []
         for row in map(_on_a_line, reply.rows or []):
             aspect, *cells = (cell.strip() for cell in row.strip("| ").split("|"))
             if len(cells) != len(subjects) or len(subjects) < 2 or not _says_something(aspect):
                 note("write", "NoRow", f"{row!a:.80} is no row of {len(subjects)} subjects", "left it out")
                 continue
-            told = [_NOTHING] * len(cells)
-            for place, (subject, cell) in enumerate(zip(subjects, cells, strict=True)):
-                if _says_something(cell):
-                    # A value belongs to whom the passages speak of.
-                    statements.append(await self._checked(question, cell, f"{subject}: {cell}", shown, mark))
-                    told[place] = _told(statements[-1]) if statements[-1].given else _NOTHING
-            if any(cell != _NOTHING for cell in told):
-                table.append([aspect, *told])
+            read.append((aspect, cells))
+        # A value belongs to whom the passages speak of.
+        claims = [(cell, f"{who}: {cell}") for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
+        told = [one for one in claims if _says_something(one[0])]
+        statements = await gather([self._checked(question, *one, shown, mark) for one in told])
+        given = {claim: _told(one) for (_, claim), one in zip(told, statements, strict=True) if one.given}
+        table = [["", *subjects]]
+        for aspect, cells in read:
+            told_row = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
+            if {*told_row} != {_NOTHING}:
+                table.append([aspect, *told_row])
         return statements, table if len(table) > 1 else []
 
     def shown(self, verdict: PassageVerdict) -> str:
@@ -235,23 +271,33 @@ class Writing(Stage):
     async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:
         """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
 
-        One without citations, as small language models write many, is given that of the first passage that has all its
-        words. A number that the passages lack is nobody's to judge.
+        Small language models cite little, and often by the place of a column: where the passages cited lack words, and
+        another one has them all, that is cited. What cites none and lacks a plain verb is for the judge; a number that
+        the passages lack is nobody's to judge.
         """
         claimed = without_citations(claim)
         citations = [number for number in cited_in(text) if number in shown]
-        if not citations:
-            citations = [number for number, passage in shown.items() if not words_lacking(claimed, [passage])][:1]
-            text = cited_with(text, citations)
+        if words_lacking(claimed, [shown[number] for number in citations]):
+            lacking = {number: words_lacking(claimed, [passage]) for number, passage in shown.items()}
+            able = [number for number, words in lacking.items() if not words]
+            if not citations:
+                able += [number for number, words in lacking.items() if _PLAIN_VERBS.issuperset(words)]
+            if able:
+                citations = able[:1]
+                text = cited_with(text, citations)
         cited = [shown[number] for number in citations]
         numbers = [word for word in words_lacking(claimed, cited) if word.isdigit()]
+        repeats = _repeats(question, without_citations(text))
         supported: bool | None = False
         if not citations:
             why = "it cites no passage that there is"
         elif numbers:
             why = f"the passages lack “{' '.join(numbers)}”"
+        elif repeats == "words":
+            why = "it says nothing but what was asked"
         else:
-            supported, why = await support_of(self.support, question, claimed, cited)
+            # A name of the question is in every passage about it.
+            supported, why = await support_of(self.support, question, claimed, cited, worded=not repeats)
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False
         return Statement(text=kept, citations=citations, supported=supported, why=why, given=given)
@@ -268,10 +314,27 @@ def _says_something(text: str) -> bool:
 
 def _is_item(text: str) -> bool:
     """Whether a line of a list is an item: small language models copy whole passages, which carry themselves."""
-    if len(text) > _LONGEST_ITEM:
+    if len(text) > (_LONGEST_ITEM if len(cited_sentences(text)) < 2 else _LONGEST_ITEMS):
         note("write", "NoItem", f"{text!a:.80} has {len(text)} characters", "left it out")
         return False
     return not is_abstention(without_citations(text))
+
+
+def _repeats(question: str, text: str) -> Literal["", "words", "name"]:
+    """What a text consists of that has no word but the question's, where that neither is nor holds the answer.
+
+    What is asked between, as in "Which is older, the Nile or the Thames?", is an answer, and so is the whole of what is
+    to be answered by yes or no.
+    """
+    ordered = told_style(question) != "short"
+    if _BETWEEN.search(question) or not (ordered or asks_what(question)):
+        return ""
+    # Of "List all styles" the first word is no word of what is asked for.
+    asked = words_of(_BEFORE.sub("", question, count=1))[ordered:]
+    said = [word for word in words_of(text) if word not in _ARTICLES]
+    if not said or not all(stands_in(word, asked) for word in said):
+        return ""
+    return "name" if said in names_of(question) else "words"
 
 
 def _on_a_line(value: object) -> str:

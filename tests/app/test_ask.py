@@ -21,7 +21,10 @@ def ask(keqa_command, server, own_index):
 
     def run(*arguments, question=QUESTION, look_first=False, own=True, forms=False, lm=server.api_base):
         given = ["--lm", "openai/scripted", "--api-base", lm, *(["--index", own_index] if own else [])]
-        as_papers = [*([] if look_first else ["--no-look-first"]), *([] if forms else ["--no-draft", "--no-cite"])]
+        as_papers = [
+            *([] if look_first else ["--no-look-first"]),
+            *([] if forms else ["--no-draft", "--no-cite", "--settle", "quizzes"]),
+        ]
         return keqa_command("ask", question, *given, *as_papers, *arguments)
 
     return run
@@ -54,11 +57,16 @@ def test_json_is_the_record_with_its_sources_and_nothing_else(ask):
 
 
 def test_over_passages_of_ones_own_one_call_does_for_several(ask, server):
-    steps = ask("--json", forms=True).json()["cost"]["by_step"]
-    calls = {"drafting.draft": 1, "citing.cite": 1, "summarizing.summarize": 1}
-    assert {name: step["calls"] for name, step in steps.items()} == calls
-    assert server.count == 3
-    assert "drafted with the quizzes: “Heidi Fenman”" in ask(forms=True).fine()
+    def calls(*further):
+        steps = ask("--json", *further, forms=True).json()["cost"]["by_step"]
+        return {name: step["calls"] for name, step in steps.items()}
+
+    # What one search tells is not taken apart.
+    assert calls() == {"citing.cite": 1}
+    apart = ["--settle", "quizzes"]
+    assert calls(*apart) == {"drafting.draft": 1, "citing.cite": 1, "summarizing.summarize": 1}
+    assert server.count == 4
+    assert "drafted with the quizzes: “Heidi Fenman”" in ask(*apart, forms=True).fine()
     # The testbed is asked as the papers do.
     assert "drafting.draft" not in ask("--json", own=False, forms=True).json()["cost"]["by_step"]
 
@@ -178,7 +186,7 @@ def test_another_method_or_a_gate_is_asked_by_its_name(ask):
     assert (record["method"], len(record["passages"])) == ("standard-doc", 1)
     assert "the first 5 tokens of the document" in record["passages"][0]["why"]
     for gate in ("gate-votes:threshold=3/5", "gate-prompt"):
-        ended = ask("--unanswered", "guess", "--json", "--method", gate)
+        ended = ask("--unanswered", "guess", "--no-draft", "--no-cite", "--json", "--method", gate, forms=True)
         assert ended.code in (0, 1), ended.err
         assert len(json.loads(ended.out)["quizzes"][0]["samples"]) == 5
 

@@ -15,7 +15,7 @@ from keqa.conversations import Conversations
 def chat(keqa_command, server, own_index, monkeypatch):
     """Has lines typed into the command."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    options = ("--no-look-first", "--no-cache", "--index", own_index, "--lm", "openai/scripted")
+    options = ("--settle", "quizzes", "--no-look-first", "--no-cache", "--index", own_index, "--lm", "openai/scripted")
 
     def typed(*lines, arguments=()):
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))

@@ -4,7 +4,6 @@ from urllib.parse import urlsplit
 
 import faults
 import pytest
-from common import Beside
 from faulty.server import KINDS, Server
 
 from keqa.evaluation.records import Run, RunHeader, RunLine
@@ -112,13 +111,6 @@ def test_a_key_in_any_file_is_found(tmp_path):
     (tmp_path / "clean").write_text("nothing")
     check = faults.leaks(tmp_path, {"the key": "sk-secret"})
     assert (check.tested, check.broken) == (2, ["runs/calls.sqlite holds the key"])
-
-
-def test_the_server_runs_in_a_process_of_its_own():
-    with Beside(Server) as process:
-        process.ask("plan", share=1.0, kinds=["500"])
-        assert asked(process)[0] == 500
-        assert process.ask("counts")["requests"] == 1
 
 
 def campaign(capsys, *options):

@@ -19,11 +19,3 @@ import pytest
 )
 def test_a_change_of_letters_or_of_what_no_call_shows_is_one_of_wording(changed, wording):
     assert mutants.is_wording(changed) is wording
-
-
-def test_the_package_is_laid_out_as_it_is_installed(tmp_path):
-    mutants.lay_out(tmp_path, ["metrics"])
-    assert (tmp_path / "src/keqa/__init__.py").read_text().startswith('"""KEQA: ')
-    assert (tmp_path / "src/keqa/metrics/answers.py").exists()
-    assert (tmp_path / "tests/metrics").is_dir()
-    assert "only_mutate =\n    src/keqa/metrics/*.py\n" in (tmp_path / "setup.cfg").read_text()

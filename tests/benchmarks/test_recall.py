@@ -44,22 +44,3 @@ def test_the_table_of_bm25(data, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         recall.main([str(data / "work")])
     assert "hotpotqa/corpus.json" in capsys.readouterr().err
-
-
-def test_vectors_are_not_made_twice(data, monkeypatch):
-    encoded = []
-
-    def build_dense(passages, folder, progress):
-        encoded.append(len(passages))
-        progress(3, 3)
-
-    case = recall.Case.read(BY_TITLE, data, None)
-    known = recall.build_index(case.passages, data / "known").source_hash
-    opened = recall.open_index
-    monkeypatch.setattr(recall, "build_dense", build_dense)
-    monkeypatch.setattr(recall, "open_index", lambda path: opened(data / "known"))
-    for there, times in ((None, 1), ("of other passages", 2), (known, 2)):
-        monkeypatch.setattr(recall, "facts_of", lambda folder, there=there: [{"source_hash": there}])
-        found = dict(recall.prepared(case, data / "work", recall.ENGINES))
-        assert len(encoded) == times
-        assert list(found) == ["bm25", "dense", "hybrid"]

@@ -1,8 +1,6 @@
 import pytest
 import scale
 
-from keqa.retrievers.stopwords import ENGLISH
-
 pytestmark = pytest.mark.process
 
 
@@ -25,17 +23,6 @@ def test_made_passages_are_the_same_each_time_and_as_many_as_asked_for(tmp_path,
     shares = [running.count(words[rank]) / len(running) for rank in (0, 7)]
     # 1 / (0 + 2.7) over 1 / (7 + 2.7)
     assert shares[0] / shares[1] == pytest.approx(9.7 / 2.7, rel=0.1)
-
-
-def test_questions_have_five_content_words_of_a_passage(made):
-    asked = scale.questions(made, 30)
-    assert asked == scale.questions(made, 30)
-    passages = [set(passage.text.split()) for passage in scale.read_made(made)]
-    for query, question in zip(*asked.values(), strict=True):
-        words, natural = set(query.split()), question.rstrip("?").lower().split()
-        assert (len(words), words & ENGLISH) == (5, set())
-        assert any(words <= passage for passage in passages)
-        assert (len(natural), sum(word in ENGLISH for word in natural), words - set(natural)) == (10, 5, set())
 
 
 def test_few_passages_on_the_embedded_engine(tmp_path, capsys):

@@ -16,7 +16,6 @@ from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, Se
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.shared_draws import SharedDraws
 
 pytestmark = pytest.mark.server
 
@@ -146,45 +145,6 @@ def test_dspys_own_cache_keeps_none_either(memory_cache):
         assert (record.answer, record.touched, server.count) == ("Mayor2", False, 7)
         # What can be used is kept.
         assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
-
-
-def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_path):
-    town = [{"id": "t", "question": "Who governs Town1?", "answer": "Mayor1"}]
-    found = retriever("Mayor1 governs Town1.")
-    only = FaultPlan(share=1.0, kinds=("500",), only=lambda body: body["temperature"] == 1.0)
-    with OpenAIServer(reply=reply, faults=only) as server, CallCache(tmp_path / "calls.sqlite") as cache:
-        own = KEQA(found, lms=roles_of(server), decompose=False)
-        run = {"out": tmp_path / "run.jsonl", "cache": cache}
-        first = evaluate(SharedDraws(store=cache.draws()).sharing(own), town, **run)
-        assert (first.impaired, dict(first.impairments)) == (1, {"LMServerError": 1})
-        server.faults = None
-        again = evaluate(SharedDraws(store=cache.draws()).sharing(own), town, **run, retry_failed=True)
-    assert (again.asked, again.impaired) == (1, 0)
-    (line,) = read_run(tmp_path / "run.jsonl").lines
-    assert [sample.error for sample in line.record.quizzes[0].samples] == [None] * 5
-
-
-@pytest.mark.parametrize("fault", [TypeError("wrong"), KeyError("x"), NotImplementedError("not yet")])
-def test_a_fault_in_a_retriever_surfaces_with_the_question_and_keeps_what_was_answered(
-    fault, scripted, retriever, tmp_path
-):
-    found = retriever("Ann governs all.")
-    search = found.search
-
-    def faulty(query, k=10):
-        if "Town2" in query:
-            raise fault
-        return search(query, k)
-
-    found.search = faulty
-    program = AlwaysRetrieve(found)
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
-    lm.model = "scripted/ann"
-    program.set_lm(lm)
-    with pytest.raises(type(fault), match="question 't2'") as caught:
-        evaluate(program, towns(3), out=tmp_path / "run.jsonl", in_flight=1)
-    assert caught.value is fault
-    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1"]
 
 
 def test_a_sentence_that_could_not_be_written_from_passages_is_not_taken_from_memory(retriever):

@@ -66,13 +66,6 @@ def test_many_questions_take_no_more_memory_at_once():
     assert interval.low < 0.5 < interval.high
 
 
-def test_how_many_are_resampled_at_once_changes_no_interval(monkeypatch):
-    scores = [n * n % 7 / 7 for n in range(40)]
-    whole = bootstrap_mean(scores)
-    monkeypatch.setattr("keqa.metrics.significance._SCORES_AT_ONCE", 100)
-    assert bootstrap_mean(scores) == whole
-
-
 @settings(max_examples=40)
 @given(SCORES)
 def test_swapping_the_methods_mirrors_the_interval(pairs):

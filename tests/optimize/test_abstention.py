@@ -1,11 +1,10 @@
 import random
 
-import numpy as np
 import pytest
 
 from keqa.errors import InputError
 from keqa.metrics.confidence import risk_p_value
-from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, _learn, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, calibrate
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 
@@ -35,11 +34,6 @@ def test_what_is_firm_is_answered_and_the_rest_withheld():
     assert risk_p_value(found.wrong, found.answered, 0.1) <= 0.1
     assert [gate.applied(outcome(0, firm, True).record).answer for firm in (1.0, 0.2)] == ["Ann", "I do not know"]
     assert (gate.risk, gate.delta) == (0.1, 0.1)
-
-
-def test_what_is_said_before():
-    held = calibrate(outcomes(300), 0.1)
-    found = held.controlled
     assert str(held) == (
         f'expects to say "I do not know" to {1 - found.coverage:.0%} of the questions, as to '
         f"{180 - found.answered} of 180 that it was calibrated on; of the {found.answered} others {found.wrong} were "
@@ -75,18 +69,6 @@ def test_the_same_questions_calibrate_alike_in_whatever_order():
     first, second = calibrate(some, 0.1), calibrate(some[::-1], 0.1)
     assert first == second
     assert calibrate(some, 0.1, seed=1).abstention.calibrated_on != first.abstention.calibrated_on
-
-
-def test_what_is_learned_says_how_often_answers_like_one_are_right():
-    some = outcomes(150)
-    some[0] = outcome(0, 1.0, False, answer="unknown")
-    confidence, held_out = _learn(some)
-    firm = np.array([one.record.quizzes[0].consistency == 1.0 for one in some])
-    # One that says that it does not know is never given.
-    assert held_out[0] == confidence.of(some[0].record) == 0.0
-    for scores in (held_out, np.array([confidence.of(one.record) for one in some])):
-        assert scores[1:][firm[1:]].mean() == pytest.approx(0.97, abs=0.05)
-        assert scores[~firm].mean() == pytest.approx(0.3, abs=0.08)
 
 
 @pytest.mark.slow

@@ -351,14 +351,3 @@ def test_each_role_draws_as_the_optimizer_wants_on_its_own_model(setting, studen
         assert ask(wrapped, world.train[0]).answer == first.answer
         assert len(world.engine.calls) == 2 * calls
     assert roles.task.kwargs["temperature"] == 0.0
-
-
-def test_a_copy_without_demonstrations_stays_on_its_models(setting, student):
-    world = setting()
-    wrapped, _ = student(world)
-    wrapped.program.answering.answer.demos = [dspy.Example(question="q")]
-    copied = wrapped.reset_copy()
-    assert copied.program.answering.answer.demos == []
-    assert copied.program.answering.answer.lm is copied.get_lm() is world.lm
-    assert wrapped.program is not world.program
-    assert len(wrapped.program.answering.answer.demos) == 1

@@ -295,12 +295,7 @@ DEMO = {
             {"auto": "medium", "num_candidates": None, "seed": 7, "metric_threshold": 0.8},
             {"num_trials": None, "minibatch": True, "minibatch_size": 35},
         ),
-        (
-            "mipro",
-            5,
-            {"auto": None, "num_candidates": 3},
-            {"num_trials": 5, "minibatch": True, "minibatch_size": 35},
-        ),
+        ("mipro", 5, {"auto": None, "num_candidates": 3}, {"num_trials": 5, "minibatch": True, "minibatch_size": 35}),
         ("simba", "light", {"bsize": 32, "num_candidates": 3, "max_steps": 2}, {"seed": 7}),
         ("simba", "heavy", {"num_candidates": 6, "max_steps": 8}, {"seed": 7}),
         ("simba", 7, {"num_candidates": 3, "max_steps": 7}, {"seed": 7}),

@@ -116,8 +116,7 @@ def test_fine_tuned_language_models_are_saved_beside_the_program(taught, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("count", "named"),
-    [(1, "t0"), (5, "t0, t1, t2, t3, t4"), (6, "t0, t1, t2, t3, t4 and 1 more")],
+    ("count", "named"), [(1, "t0"), (5, "t0, t1, t2, t3, t4"), (6, "t0, t1, t2, t3, t4 and 1 more")]
 )
 def test_what_keeps_a_reference_small_is_told(setting, monkeypatch, count, named):
     lost = {f"t{number}": Labels(lost=Counter({"LMServerError": 2})) for number in range(count)}

@@ -203,7 +203,7 @@ def test_the_stages_of_one_call_are_taken_where_they_save_calls(setting, tuned, 
     before.append(dict(world.engine.count))
     assert learned_forms(world.program, world.program, world.train, asking, Options()).keys() == forms.keys()
     assert world.engine.count == before[1], "calls that were made are not made again"
-    grid = only(draft=BOTH, cite=BOTH)
+    grid = only(draft=BOTH, cite=BOTH, summarize_single=BOTH)
     found = Tuning(world.program, world.val, asking, grid=grid, cost_per_call=0.01, forms=forms).run()
     own, drafted, *_ = found.curve
     assert (own.settings["draft"], drafted.settings["draft"]) == (False, True)
@@ -213,6 +213,10 @@ def test_the_stages_of_one_call_are_taken_where_they_save_calls(setting, tuned, 
     assert chosen.drafting.draft.demos[0]["drafts"][1] == "UNKNOWN"
     assert all(demo["citations"] for demo in chosen.citing.cite.demos)
     assert (world.program.drafting, world.program.citing) == (None, None)
+    # A summary gives its answer a form, which is learned where questions of one quiz are summarized as well.
+    summed = found.program_of({**found.best.settings, "summarize_single": True})
+    assert summed.summarizing.summarize.demos
+    assert not chosen.summarizing.summarize.demos
     # A question that a demonstration comes from is asked without it.
     assert any(
         chosen.learned.hides(one.question, (), demo, chosen.drafting.draft.signature)

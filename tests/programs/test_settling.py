@@ -177,17 +177,43 @@ def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
     assert len(record.quizzes) == 2
 
 
-def test_what_was_read_stands_in_the_record_also_where_a_later_step_fails(made):
+def failing(*names, **told):
     def said(name, inputs, config):
-        if name == "Summarize":
+        if name in names:
             raise ConnectionError("down")
-        return replies()(name, inputs, config)
+        return replies(**told)(name, inputs, config)
+
+    return said
+
+
+@pytest.mark.parametrize(
+    ("said", "chances", "found"),
+    [
+        (failing("Summarize"), READ, ("Bergen", "reading", "fallback", 2)),
+        (failing("Summarize"), {"draft": 0.7, "reading": 0.6}, ("Oslo", "draft", "memory", 2)),
+        # The reading failed as well.
+        (failing("Summarize", "AnswerWithKnowledge"), READ, ("Oslo", "draft", "memory", 2)),
+    ],
+)
+def test_an_answer_stands_also_where_a_later_step_fails(made, said, chances, found):
+    chooses = chooser(0.4, chances, APART, onward=[0.7, 0.8])
+    record = made(settle="cascade", chooser=chooses, said=said)[0](QUESTION).record
+    assert (record.answer, record.settled_by, record.answer_source, len(record.quizzes)) == found
+    last = record.degradations[-1]
+    assert (last.stage, last.quiz, last.action) == ("summarize", None, "took the answer of an earlier step")
+    assert record.touched
+
+
+def test_where_no_step_has_an_answer_and_the_last_one_fails_there_is_none(made):
+    def said(name, inputs, config):
+        unknown = name == "AnswerFromDocuments" and inputs["question"] == QUESTION
+        return {"answer": "UNKNOWN"} if unknown else failing("Summarize")(name, inputs, config)
 
     chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
     with pytest.raises(UnansweredError) as failed:
-        made(settle="cascade", chooser=chooses, said=said)[0](QUESTION)
+        made(settle="cascade", chooser=chooses, own=True, said=said)[0](QUESTION)
     record = failed.value.record
-    assert (record.answer, record.settled_by, record.whole.answer, len(record.quizzes)) == (None, None, "Bergen", 2)
+    assert (record.answer, record.settled_by, record.whole.source, len(record.quizzes)) == (None, None, "unanswered", 2)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +285,44 @@ def test_a_draft_that_fails_leaves_the_reading(made):
     assert (record.answer, record.settled_by, record.touched) == ("Bergen", "reading", True)
 
 
-def test_a_cascade_needs_a_chooser(made):
-    with pytest.raises(ConfigurationError, match=r"keqa compile.*keqa boundary train --outcomes FILE --kind chooser"):
-        KEQA(None, settle="cascade")
+FIRST = {"JudgeUtilities": 1, "AnswerWithKnowledge": 1}
+
+
+@pytest.mark.parametrize(
+    ("helpful", "calls", "searches", "answer", "way"),
+    [
+        ((True, False), FIRST, 1, "Bergen", "reading"),
+        # Nothing was found for the question, and something for its quizzes, which memory settles here.
+        (
+            (False, False),
+            {"JudgeUtilities": 1, "AnswerQuiz": 3, "DecomposeQuestion": 1, "Summarize": 1},
+            1,
+            "Molde",
+            "quizzes",
+        ),
+    ],
+)
+def test_without_a_chooser_a_cascade_takes_apart_what_passages_do_not_tell(made, helpful, calls, searches, answer, way):
+    program, engine, searched = made(settle="cascade", said=replies(helpful=helpful, summary="Molde"))
+    record = program(QUESTION).record
+    assert (engine.count, len(searched.queries)) == (calls, searches)
+    assert (record.answer, record.settled_by, record.chances) == (answer, way, {})
+    assert (record.whole and record.whole.source) == (None if way == "reading" else "closed_book")
+
+
+@pytest.mark.parametrize(("told", "source", "plans"), [("Bergen", "passages", 0), ("UNKNOWN", "unanswered", 1)])
+def test_over_documents_of_ones_own_nothing_is_read_twice(made, told, source, plans):
+    def said(name, inputs, config):
+        return {"answer": told} if name == "AnswerFromDocuments" else replies([QUESTION])(name, inputs, config)
+
+    program, engine, searched = made(settle="cascade", own=True, said=said)
+    record = program(QUESTION).record
+    assert (record.answer_source, record.settled_by, searched.queries) == (source, "reading", [QUESTION])
+    assert engine.count["DecomposeQuestion"] == plans
+
+
+def test_a_chooser_fits_what_it_is_for(made):
     program = made()[0]
-    with pytest.raises(ConfigurationError, match="needs a chooser"):
-        program.settle = "cascade"
     with pytest.raises(ConfigurationError, match="an arbiter sees two answers"):
         program.arbiter = chooser(0.5)
     with pytest.raises(ConfigurationError, match="chooser must be a chooser, or its file"):

@@ -160,6 +160,11 @@ def change(folder):
     (folder / "harbour.md").rename(folder / "sub" / "port.md")
 
 
+def test_every_engine_of_the_package_is_asked_for_it():
+    kinds = {one if isinstance(one, str) else one.values[0] for one in EVERY}
+    assert {name for name, one in ENGINES.items() if type(one).__module__ == Engine.__module__} <= {*kinds, "documents"}
+
+
 def ids(hits):
     return [hit.passage.id for hit in hits]
 

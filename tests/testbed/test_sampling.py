@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from keqa.testbed.sampling import Stream, cited_often
+from keqa.testbed.sampling import Stream, cited_often, gathered_often
 from keqa.testbed.skills import Setting
 from keqa.testbed.testbed import Testbed
 
@@ -48,3 +48,20 @@ def test_every_answer_of_a_rehearsal_cites_the_passage_that_tells_it():
             numbers = json.loads(cited)
             assert len(numbers) == 1
             assert answer.split()[-1].strip(",.").casefold() in passages[str(numbers[0])].casefold()
+
+
+def test_every_list_of_a_rehearsal_has_those_whose_passage_tells_the_value():
+    stream, sizes = Stream(Testbed(), seed=1), set()
+    for _ in range(60):
+        prompt, target = gathered_often(Setting.draw(stream._fresh, stream.rng))
+        passages = json.loads(re.search(r'^\{"1": .*\}$', prompt, re.M)[0])
+        questions = re.findall(r"^List .* is (.*?)\.(?:<|$)", prompt + target, re.M)
+        lists = [json.loads(found) for found in re.findall(r"## items ## \]\]\n(.*)\n", target)]
+        assert len(questions) == len(lists) >= 1
+        for value, items in zip(questions, lists, strict=True):
+            sizes.add(len(items))
+            for item in items:
+                name, number = re.fullmatch(r"(.*) \[(\d+)\]", item).groups()
+                assert passages[number].casefold().startswith(f"{name}: ".casefold())
+                assert value in passages[number]
+    assert {0, 1, 2} <= sizes

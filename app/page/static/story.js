@@ -137,7 +137,7 @@ function writtenAnswer({ written, answer, guessed }, sources, places) {
     parts.push(el("p", { class: "soft", dir: "auto" }, `In short: ${answer}`, guessed && el("span", { class: "guess" }, " (a guess)")));
   }
   if (left.length) {
-    parts.push(el("details", { class: "missing" }, el("summary", { class: "soft" }, `Left out, as no passage carries it (${left.length})`),
+    parts.push(el("details", { class: "missing" }, el("summary", { class: "soft" }, `Left out, as no passage carries it, or it says nothing new (${left.length})`),
       el("ul", {}, left.map((one) => el("li", { dir: "auto" }, `${one.text} (${one.why})`)))));
   }
   return parts;

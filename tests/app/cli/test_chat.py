@@ -18,7 +18,7 @@ def chat(keqa_command, server, own_index, monkeypatch):
     def hold(*lines, further=()):
         monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
         lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--no-cache"]
-        as_papers = ["--no-look-first", "--no-draft", "--no-cite"]
+        as_papers = ["--no-look-first", "--no-draft", "--no-cite", "--settle", "quizzes"]
         return keqa_command("chat", *as_papers, "--index", own_index, *lm, *further)
 
     return hold

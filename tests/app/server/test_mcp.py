@@ -117,7 +117,7 @@ async def test_an_agent_starts_the_command_and_talks_to_it(server, own_index, tm
         answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=progress)
         found = await client.call_tool("search", {"query": "harbour"})
     assert answer.structured_content["answer"] == "Flora Isvik"
-    assert heard[0] == "Quiz 1: Who governs Carmouth?"
+    assert heard[0] == f"Searching: {QUESTION}"
     assert [passage["id"] for passage in found.structured_content["passages"]] == ["2"]
 
 

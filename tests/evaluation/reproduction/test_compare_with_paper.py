@@ -73,10 +73,7 @@ def test_the_papers_judge_and_steps_stand_beside_those_here(run, line, quiz):
     timed = timed.model_copy(update={"record": timed.record.model_copy(update={"cost": cost})})
     runs = [first, run("keqa", [timed], dataset="strategyqa")]
     grids = {grid.name: grid for grid in compare_with_paper(entries_of(runs))}
-    assert rows(grids["paper-table2"]) == [
-        ["D_s", "1.000", ".611", "", ".774"],
-        ["BERTScore", "", ".559", "", ".671"],
-    ]
+    assert rows(grids["paper-table2"]) == [["D_s", "1.000", ".611", "", ".774"], ["BERTScore", "", ".559", "", ".671"]]
     assert "Pairs here: 1 on nq, 0 on strategyqa." in grids["paper-table2"].notes[0]
     assert rows(grids["paper-steps"]) == [
         ["quiz answering", "1.50", "11.75"],

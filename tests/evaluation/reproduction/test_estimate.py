@@ -89,9 +89,7 @@ def test_the_table_sums_up_and_says_which_price_is_unknown():
     one = CostBounds(Spent(10, 1_000_000, 0), Spent(20, 500_000, 1_000_000))
     rows = [Estimate("nq", name, 5, {"gpt-3.5-turbo": one}) for name in ("keqa", "rag")]
     first, _, last = ([cell.text for cell in row] for row in estimates(rows).rows)
-    assert first == [
-        *("nq", "keqa", "5", "10", "20", "500,000", "1,000,000", "0", "1,000,000", "0.25", "2.00"),
-    ]
+    assert first == [*("nq", "keqa", "5", "10", "20", "500,000", "1,000,000", "0", "1,000,000", "0.25", "2.00")]
     assert (last[:4], last[-2:]) == (["all", "", "10", "20"], ["0.50", "4.00"])
     unknown = estimates([*rows, Estimate("nq", "keqa-b", 5, {"gpt-3.5-turbo": one, "hosted_vllm/mine": one})])
     (keqa_b, *sums) = [[cell.text for cell in row] for row in unknown.rows[2:]]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, baselines
+from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, KSLLM, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
-from keqa.programs.registry import arguments_of
+from keqa.programs.registry import METHODS, arguments_of
 from keqa.programs.stages.stage import Stage
 
 PREDICTORS = {
@@ -35,7 +35,7 @@ def test_predictors_are_named_and_bound_in_copies_too(method, scripted, retrieve
         assert {predictor.lm for predictor in copied.predictors()} == {lm}
 
 
-@pytest.mark.parametrize("method", [KEQA, *(getattr(baselines, name) for name in baselines.__all__)])
+@pytest.mark.parametrize("method", dict.fromkeys([KEQA, *(one.cls for one in METHODS.values() if not one.gate)]))
 def test_all_stages_of_a_program_share_its_bound(method):
     """Asked by itself, or by code of the user's, a stage exceeds it no more than the program does."""
     program = method(**({"retriever": None} if "retriever" in arguments_of(method) else {}), workers=3)

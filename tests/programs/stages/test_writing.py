@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -173,12 +174,68 @@ def test_items_of_one_name_are_one_with_all_their_citations(asked):
     assert (prediction.record.written.looked_at, prediction.record.written.more) == (5, False)
 
 
-def test_a_passage_that_is_copied_is_no_item(asked):
-    passage = f"Ann works in Bremen. {'She has her desk beside the window that leads to the yard. ' * 10}"
+@pytest.mark.parametrize(("sentences", "given"), [(1, True), (2, False), (10, False)])
+def test_a_passage_that_is_copied_is_no_item(asked, sentences, given):
+    passage = f"Ann works in Bremen. {'She has her desk beside the window that leads to the yard. ' * sentences}"
     reply = replies({"items": json.dumps([f"{passage}[1]", "Ann [1]"])})
     prediction, _ = asked(EVERYONE, passage, reply=reply)
-    assert prediction.text == "- Ann [1]"
-    assert [one.cause for one in prediction.record.degradations] == ["NoItem"]
+    assert prediction.text.splitlines()[-1] == "- Ann [1]"
+    assert [one.cause for one in prediction.record.degradations] == ([] if given else ["NoItem"])
+
+
+FINDINGS = "List all kinds of findings that your documents do not say something."
+
+
+@pytest.mark.parametrize(
+    ("question", "style", "said", "given"),
+    [
+        (FINDINGS, "list", "Finding", False),
+        (FINDINGS, "list", "The kinds of findings", False),
+        (FINDINGS, "list", "Sources that contradict each other", True),
+        ("List all styles of written answers.", "list", "list", True),
+        ("Which exit code says that?", "sentence", "The exit code says that.", False),
+        ("Summarise how KEQA holds a risk.", "report", "KEQA holds a risk.", False),
+        ("Summarise how KEQA holds a risk.", "report", "KEQA holds no risk.", True),
+        # It is asked between them, or by yes or no.
+        ("Which is older, Ann or Ben?", "sentence", "Ann is older.", True),
+        ("Which are paid, trains or flights?", "list", "flights", True),
+        ("Are trains paid?", "sentence", "Trains are paid.", True),
+        ("Was Ann paid?", "sentence", "Ann was paid.", True),
+        ("Quels types sont connus ?", "list", "Les types", False),
+    ],
+)
+def test_what_says_nothing_but_what_was_asked_is_left_out(asked, question, style, said, given):
+    written = {"items": json.dumps([f"{said} [1]"])} if style == "list" else {"text": f"{said[:-1]} [1]."}
+    passage = f"{question} {said} So it is."
+    prediction, engine = asked(question, passage, reply=replies(written), style=style)
+    [one] = prediction.record.written.statements
+    assert (one.given, "nothing but what was asked" in one.why) == (given, not given)
+    assert engine.count["JudgeSupport"] == 0
+
+
+@pytest.mark.parametrize(("support", "given"), [("fully", True), ("no", False)])
+def test_a_name_of_the_question_is_an_item_by_what_the_judge_says(asked, support, given):
+    reply = replies({"items": '["Hamlet [1]"]'}, support=support)
+    prediction, _ = asked("List all characters of Hamlet", "The hero of Hamlet is Hamlet.", reply=reply)
+    assert (prediction.text == "- Hamlet [1]") == given
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("It offers a page to ask.", "It offers a page to ask [1]."),
+        ("It describes trains for free.", ""),
+        ("It offers a page for 9 euros.", ""),
+        ("It requires a page.", ""),
+        # The wrong passage is cited, by one that reads better than it cites.
+        ("Hotels are paid up to 120 euros [1].", "Hotels are paid up to 120 euros [2]."),
+        ("Hotels are paid up to 190 euros [1].", ""),
+    ],
+)
+def test_a_true_sentence_stands_though_it_cites_badly(asked, said, text):
+    page = "keqa serve: a page where anybody may ask."
+    prediction, _ = asked("Describe what it offers.", page, HOTELS, reply=replies({"text": said}, support="fully"))
+    assert prediction.record.written.text == text
 
 
 def test_a_list_that_ends_at_the_bound_says_that_there_may_be_more(asked):
@@ -200,7 +257,7 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
                 [
                     "length | 6,650 km [1] | 346 km [2]",
                     "| end | the sea [1] | - |",
-                    "depth | 9 m [1] | 346 km [1]",
+                    "depth | 9 m [1] | 347 km [1]",
                     "broken | 1",
                 ]
             ),
@@ -215,23 +272,75 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     assert len(sources_of(prediction.record)) == 2
 
 
+def test_the_cells_of_a_table_are_judged_side_by_side(asked):
+    both = threading.Barrier(2)
+    written = {"subjects": '["Nile", "Thames"]', "rows": '["course | flows northward [1] | flows eastward [2]"]'}
+    reply = replies(written, support="fully")
+
+    def waiting(name, inputs, config):
+        if name == "JudgeSupport":
+            both.wait(timeout=10)
+        return reply(name, inputs, config)
+
+    texts = "The Nile flows to the north.", "The Thames flows to the east."
+    prediction, _ = asked("Compare the Nile and the Thames.", *texts, reply=waiting)
+    why = "the passages lack “{}”; judged: fully"
+    assert [one.why for one in prediction.record.written.statements] == [
+        why.format("northward"),
+        why.format("eastward"),
+    ]
+
+
+STYLES = {
+    "report": """
+        Summarise the travel policy. | Summarize how trains are paid? | Please tell me about Isaac Newton
+        Tell me all about Isaac Newton | Can you describe what keqa serve offers? | Summary of the travel policy
+        Fasse die Reiserichtlinie zusammen. | Fassen Sie den Bericht zusammen | Beschreib den Hafen
+        Résumez la politique de voyage | Décris le port | Resuma la política | Resumen de la política
+        请总结差旅政策 | 概述差旅政策
+    """,
+    "list": """
+        List all employees in Bremen | List Bergen's mayors | List former mayors of Bergen | List the mayors of Bergen.
+        List 5 rivers in Norway | List years in which prices rose. | List who works in Bremen | List people in Bremen
+        List of mayors of Bergen | Can you list mayors who served twice? | Name the two founders of Meridian Rail
+        Name three rivers | Give me a list of mayors | Show all trains | Enumerate the styles
+        Nenne alle Mitarbeiter in Bremen | Nennen Sie alle Flüsse | Liste bitte sämtliche Flüsse auf
+        Liste die Bürgermeister von Bergen auf | Liste der Bürgermeister | Zählen Sie die Flüsse auf
+        Liste les maires de Bergen | Citez toutes les villes | Énumérez les fleuves | Liste des maires
+        Nombra los alcaldes | Enumere todas las ciudades | Lista de alcaldes
+        请列出有哪些城市？ | 列举卑尔根的市长
+    """,
+    "table": """
+        Compare the two offers | Compare how trains and flights are paid? | Contrast the two offers
+        Contrast trains and flights | Could you please compare Oslo and Bergen?
+        Vergleiche die Angebote | Vergleichen Sie Oslo und Bergen | Vergleich der Angebote
+        Comparez les deux offres | Compara los dos contratos | Comparen Oslo y Bergen
+        请比较这两个报价 | 对比火车和飞机
+    """,
+    "short": """
+        List prices rose in which year? | List price of all tickets | List A was published by whom?
+        List servers crashed when? | List-price increases happen how often? | List everyone's boss
+        What is the list price of a train? | Name the boss of Meridian Rail. | Name all-time champions' coach
+        Name everyone's boss | Name one river | Lists of mayors are kept where? | Resume templates are kept where?
+        Compared to 2020, how many people work in Bremen? | Compare-and-swap is used by which processors?
+        Contrast agents are used for what? | Contrast is measured how? | Summary of findings is due when?
+        Who summarised the travel policy? | Described by whom? | List view or table view?
+        Wer leitet Projekt Hafen? | Zählen alle Flüsse zur Donau? | Nennen alle Zeugen denselben Täter?
+        Liste und Karte zeigen alle Flüsse seit wann? | Listenpreise stiegen wann?
+        Vergleichen alle Händler die Preise?
+        Vergleich und Bericht sind von wem? | Beschreiben alle Zeugen denselben Täter?
+        Fassen alle Tanks zusammen 500 Liter? | Nenne die Hauptstadt von Norwegen
+        Comparez-vous les prix ? | Liste de prix : quelle est la date ? | Décrit-on le port ?
+        ¿Nombran los alcaldes al jefe? | ¿Comparan los autores Oslo y Bergen? | Lista de precios: ¿cuándo se publicó?
+        ¿Describen los testigos al autor?
+        比较便宜的酒店是哪家？ | 总结会议是什么时候？ | 对比度是多少？ | 列出的价格
+    """,
+}
+
+
 @pytest.mark.parametrize(
     ("question", "style"),
-    [
-        (POLICY, "report"),
-        ("Fasse die Reiserichtlinie zusammen.", "report"),
-        ("Please tell me about Isaac Newton", "report"),
-        ("List all employees in Bremen", "list"),
-        ("Nenne alle Mitarbeiter in Bremen", "list"),
-        ("Liste bitte sämtliche Flüsse auf", "list"),
-        ("Compare the two offers", "table"),
-        ("请比较这两个报价", "table"),
-        ("What is the list price of a train?", "short"),
-        ("Compared to 2020, how many people work in Bremen?", "short"),
-        ("Name the boss of Meridian Rail.", "short"),
-        ("Who summarised the travel policy?", "short"),
-        ("Wer leitet Projekt Hafen?", "short"),
-    ],
+    [(one.strip(), style) for style, text in STYLES.items() for one in text.strip().replace("\n", "|").split("|")],
 )
 def test_how_a_question_asks_to_be_answered(question, style):
     assert told_style(question) == style
