@@ -54,3 +54,10 @@ def cited_sentences(text: str) -> list[str]:
     """The sentences of a text, each with its citations, also where these stand behind the stop."""
     within = _AFTER_STOP.sub(lambda found: f"{found[2]}{found[1]} ", text)
     return [one for line in within.splitlines() for one in stripped_sentences(_BULLET.sub("", line).strip())]
+
+
+def without_bullets(items: Sequence[str]) -> list[str]:
+    """The items of a list without the bullets before them, or their numbers where all are numbered in their order."""
+    numbers = [re.match(r"(\d+)[.)]\s", one) for one in items]
+    numbered = [int(found[1]) if found else 0 for found in numbers] == [*range(1, len(items) + 1)]
+    return [one if one[:1].isdigit() and not numbered else _BULLET.sub("", one).strip() for one in items]

@@ -70,7 +70,8 @@ OTHER_WORDS = 4
 _SAME = 0.5
 _LEAST_WORDS = 2
 _FORM = 3
-_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
+GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
+"""What stands between the digits of 10,000."""
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 
 
@@ -279,7 +280,7 @@ def _compared(
 
 def _plain(words: Sequence[str]) -> str:
     """A value as it is compared: 1,500 is 1500, 6,50 is 6.50, and 06:00 is 6:00."""
-    return _GROUPS.sub("", _joined(words)).replace(",", ".").lstrip("0")
+    return GROUPS.sub("", _joined(words)).replace(",", ".").lstrip("0")
 
 
 def _numeric(words: Sequence[str]) -> bool:

@@ -36,7 +36,17 @@ from keqa.lms.drafts import drafts_to
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
-from keqa.programs.calls.texts import COPIED, Copies, Draft, Guarded, first_line, only_line, refusing_empty, sound
+from keqa.programs.calls.texts import (
+    COPIED,
+    NO_VERDICT,
+    Copies,
+    Draft,
+    Guarded,
+    first_line,
+    only_line,
+    refusing_empty,
+    sound,
+)
 from keqa.programs.prediction import AnswerPart, Searching
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
@@ -107,7 +117,9 @@ async def ask(
             checks.insert(0, copies.check)
         if for_answer:
             empty = {"numbered": numbered or bool(fitting), "last": tried.draws == ANSWER}
-            checks.insert(0, refusing_empty(arguments.get("choices", ()), **empty))
+            # Who is asked a second time and gives no verdict has none.
+            verdict = arguments.get("answer_type") == "yes/no" and tried.draws == 0 < tried.most
+            checks.insert(0, refusing_empty(arguments.get("choices", ()), **empty, verdict=verdict))
         try:
             caller = context().caller or predict
             known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
@@ -218,7 +230,7 @@ def _halved(passages: list[str] | dict[int, str], number: int | None, error: Cal
 
 def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies | None) -> str | None:
     """The first line of an answer, which is noted; None where there is none, or where no reply was the trouble."""
-    if not error.unusable or error.cause == COPIED or error.reply is None:
+    if not error.unusable or error.cause in (COPIED, NO_VERDICT) or error.reply is None:
         return None
     reply = sound(error.reply)
     line = first_line(reply, "answer")

@@ -20,7 +20,7 @@ from typing import Any
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
-from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
@@ -171,6 +171,8 @@ _COMPLETED = "completed"
 _ENDING = re.compile(r"\[++[^\S\n]*#++[^\S\n]*(\w*)[^\S\n]*#*+[^\S\n]*\]*+\s*\Z")
 _ENDING_CHARS = 60
 _REFERENCE = re.compile(r"#\d+")
+NO_VERDICT = "NoVerdict"
+"""The cause where an answer, or what a judge says, is no verdict."""
 COPIED = "CopiedDemonstrationError"
 """The cause where a reply copies a demonstration instead of reading what it is asked."""
 # What stands before an answer in a reply without markers, what no such reply is, and how long it is at most.
@@ -187,15 +189,20 @@ def text_of(value: object) -> str:
 
 
 def refusing_empty(
-    choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False
+    choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False, verdict: bool = False
 ) -> Callable[[dspy.Prediction], None]:
-    """What raises a `CallError` where an answer says nothing; no option of a choice is refused, nor brackets `last`."""
+    """What raises a `CallError` where an answer says nothing, or neither yes nor no where a `verdict` is wanted.
+
+    No option of a choice is refused, nor brackets `last`.
+    """
 
     def check(prediction: dspy.Prediction) -> None:
         answer = text_of(prediction.answer)
         empty = says_nothing(answer, numbered=numbered and not choices, brackets=not last)
         if empty and not any(same_answer(answer, one, "choice", choices) for one in choices):
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
+        if verdict and normalize(answer, "yes/no") not in ("yes", "no") and not is_abstention(answer):
+            raise CallError(NO_VERDICT, f"{answer!r} is neither yes nor no", unusable=True)
 
     return check
 

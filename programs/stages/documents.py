@@ -18,6 +18,7 @@ from keqa.programs.prediction import source_of
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
 from keqa.programs.sentences import (
+    GROUPS,
     OTHER_WORDS,
     content_words,
     disagreements,
@@ -38,6 +39,10 @@ _UNREADABLE = "the judge said nothing that can be read"
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+# What is not so is not told by a passage that says that it is so.
+_NEGATIONS = frozenset(
+    "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
+)
 _AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 
 
@@ -103,8 +108,8 @@ async def support_of(
         if not lacking:
             return True, "the passages have its words"
         why = f"the passages lack “{' '.join(lacking)}”"
-        language = language_of(question)
-        if 2 * len(lacking) > len(_words(answer)) and any(language_of(one) == language for one in passages):
+        language, most = language_of(question), len(_words(answer)) / 2
+        if len({*lacking} - _NEGATIONS) > most and any(language_of(one) == language for one in passages):
             return False, why
     else:
         why = "its words prove nothing"
@@ -122,14 +127,20 @@ async def support_of(
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
-    there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
+    there = {_plain(word) for text in passages for word in words_of(GROUPS.sub("", text))}
 
     def stands_there(word: str) -> bool:
         """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
         return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
 
-    lacking = [word for word in _words(answer) if not stands_there(_AS_DIGITS.get(word, word))]
+    said = _words(GROUPS.sub("", answer))
+    said += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
+    lacking = [word for word in dict.fromkeys(said) if not stands_there(_plain(word))]
     return lacking + [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
+
+
+def _plain(word: str) -> str:
+    return _AS_DIGITS.get(word, word.lstrip("0") or "0" if word.isdigit() else word)
 
 
 def _words(answer: str) -> list[str]:

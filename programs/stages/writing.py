@@ -14,7 +14,14 @@ from keqa.programs.calls.ask import ANSWER, ask, searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import Session, context, gather, note, run_blocking
 from keqa.programs.calls.texts import text_of
-from keqa.programs.citations import cited_in, cited_sentences, cited_with, with_citations, without_citations
+from keqa.programs.citations import (
+    cited_in,
+    cited_sentences,
+    cited_with,
+    with_citations,
+    without_bullets,
+    without_citations,
+)
 from keqa.programs.declared import Style, WantedStyle
 from keqa.programs.prediction import RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
@@ -204,9 +211,9 @@ class Writing(Stage):
         """
         items: list[Statement] = []
         passages: list[PassageVerdict] = []
-        more = False
+        more, size = False, step
         while not more:
-            wanted = min(len(passages) + step, most)
+            wanted = min(len(passages) + size, most)
             further = (await found(wanted))[len(passages) :]
             if not further:
                 break
@@ -214,6 +221,11 @@ class Writing(Stage):
             try:
                 reply = await ask(self.items, "write", fitting=shown, question=question)
             except CallError as error:
+                if error.cause == "TruncatedReplyError" and len(shown) > 1:
+                    # All that so many passages tell is too long for a reply.
+                    size = len(shown) // 2
+                    note("write", error.cause, error.message, f"listed from {size} of them", harmless=True)
+                    continue
                 if not passages:
                     raise
                 note("write", error.cause, error.message, "ended the list")
@@ -222,10 +234,13 @@ class Writing(Stage):
             whole, before = len(further) == wanted - len(passages), len(passages)
             # Those that did not fit are read with the next ones.
             passages += further[: len(shown)]
-            said = [one for one in map(_on_a_line, reply["items"] or []) if _is_item(one)]
+            lines = [_on_a_line(one) for one in reply["items"] or []]
+            said = [one for one in without_bullets(lines) if _is_item(one, [*shown.values()])]
             new = await gather([self._checked(question, one, one, shown, mark) for one in said])
-            if (not _merged(items, new) and before) or (not whole and len(passages) == before + len(further)):
+            brought = _merged(items, new) or size < step
+            if (not brought and before) or (not whole and len(passages) == before + len(further)):
                 break
+            size = step
             more = len(passages) >= most
         return _renumbered(items, passages, more)
 
@@ -250,7 +265,8 @@ class Writing(Stage):
             if len(cells) != len(subjects) or len(subjects) < 2 or not _says_something(aspect):
                 note("write", "NoRow", f"{row!a:.80} is no row of {len(subjects)} subjects", "left it out")
                 continue
-            read.append((aspect, cells))
+            if [without_citations(cell) for cell in cells] != subjects:
+                read.append((aspect, cells))
         # A value belongs to whom the passages speak of.
         claims = [(cell, f"{who}: {cell}") for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
         told = [one for one in claims if _says_something(one[0])]
@@ -312,12 +328,14 @@ def _says_something(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _is_item(text: str) -> bool:
+def _is_item(text: str, passages: Sequence[str]) -> bool:
     """Whether a line of a list is an item: small language models copy whole passages, which carry themselves."""
     if len(text) > (_LONGEST_ITEM if len(cited_sentences(text)) < 2 else _LONGEST_ITEMS):
         note("write", "NoItem", f"{text!a:.80} has {len(text)} characters", "left it out")
         return False
-    return not is_abstention(without_citations(text))
+    bare = without_citations(text)
+    # "Not included" may be what passages say.
+    return _says_something(bare) and not (is_abstention(bare) and words_lacking(bare, passages))
 
 
 def _repeats(question: str, text: str) -> Literal["", "words", "name"]:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from fixtures.run_files import towns
-from servers.openai_server import FaultPlan, OpenAIServer, markers
+from servers.openai_server import FaultPlan, OpenAIServer, inputs_of, markers
 
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
@@ -21,13 +21,6 @@ pytestmark = pytest.mark.server
 
 COUNT = 24
 KINDS = ("429", "500", "close", "empty", "truncated", "markdown")
-
-
-def given(messages):
-    """The fields of the last message."""
-    sections = messages[-1]["content"].split("[[ ## ")[1:]
-    pairs = (section.split(" ## ]]\n", 1) for section in sections if " ## ]]\n" in section)
-    return {name: text.split("\n\nRespond with")[0].strip() for name, text in pairs}
 
 
 def said_of(number, fields):
@@ -47,7 +40,7 @@ def said_of(number, fields):
 
 def reply(messages, n, body):
     """Knows the mayor of each even town by heart, and is wrong about the others unless a passage tells."""
-    system, fields = messages[0]["content"], given(messages)
+    system, fields = messages[0]["content"], inputs_of(messages[-1]["content"])
     number = int(re.findall(r"Town(\d+)", str(fields))[0])
     if "first_answer" in fields:
         return [markers(same="False")] * n

@@ -286,6 +286,9 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("C++", "It is written in C# and C.", ["C++"]),
         ("-3", "It was 3 degrees.", ["-3"]),
         ("John", "Johnson did it.", ["john"]),
+        ("4 May, for 10,000 euros", "On 04 May, for 10000 euros.", []),
+        ("Trains are not paid.", "Trains are paid.", ["not"]),
+        ("Trains are not paid.", "Trains are never paid.", []),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):

@@ -7,6 +7,7 @@ import json
 from fractions import Fraction
 
 import pytest
+from dspy.lm15 import ServerError
 
 from keqa.data.example import Example
 from keqa.errors import InputError, TooManyFailuresError
@@ -42,14 +43,18 @@ def governed(name, inputs, config):
 
 @pytest.fixture
 def program(scripted):
-    """A program on a scripted LM, and its engine."""
-    lm, engine = scripted(governed)
-    made = KEQA(None)
-    made.set_lm(lm)
-    return made, engine
+    """Makes a program on a scripted LM, and its engine."""
+
+    def make(reply=governed):
+        lm, engine = scripted(reply)
+        made = KEQA(None)
+        made.set_lm(lm)
+        return made, engine
+
+    return make
 
 
-def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(scripted, tmp_path):
+def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(program, tmp_path):
     shown = []
 
     def reply(name, inputs, config):
@@ -58,15 +63,11 @@ def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(scripted, tm
         shown.append(inputs["passages"])
         return {"answer": "Bo Lee" if config.temperature == 1 else "cold"}
 
-    lm, _ = scripted(reply)
-    made = KEQA(None)
-    made.set_lm(lm)
-
     class Towns:
         def search(self, query, k):
             return [Hit(Passage(str(n), "Marton", f"{query} {n}"), 1.0) for n in range(k)]
 
-    found = collect(made, [AGAIN], retriever=Towns(), top_k=2, tries=3)
+    found = collect(program(reply)[0], [AGAIN], retriever=Towns(), top_k=2, tries=3)
     memory, read = found.quizzes
     passages = "Marton: Who governs marton? 0", "Marton: Who governs marton? 1"
     assert (memory.reference, memory.accuracy) == (None, 0)
@@ -87,7 +88,7 @@ def test_quizzes_are_gold_ones_and_each_is_there_once():
 
 
 def test_what_is_collected(program, tmp_path):
-    made, engine = program
+    made, engine = program()
     engine.probability = 0.5
     found = collect(made, [TWO, ONE], tries=4, dataset="towns", split="train")
     assert [(quiz.quiz, quiz.accuracy) for quiz in found.quizzes] == [
@@ -108,13 +109,13 @@ def test_what_is_collected(program, tmp_path):
 
 
 def test_an_lm_without_probabilities(program):
-    found = collect(program[0], [ONE], tries=3)
+    found = collect(program()[0], [ONE], tries=3)
     assert [draw.probability for draw in found.quizzes[0].draws] == [None] * 3
     assert not found.quizzes[0].signals().has_probabilities
 
 
 def test_it_resumes(program, tmp_path):
-    made, engine = program
+    made, engine = program()
     with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
         collect(made, [TWO], tries=3, store=journal)
     before = engine.count.total()
@@ -123,15 +124,13 @@ def test_it_resumes(program, tmp_path):
     assert (before, engine.count.total(), len(again.quizzes)) == (6, 9, 3)
 
 
-def test_a_quiz_whose_draws_failed_is_left_out_and_asked_again(scripted, tmp_path):
+def test_a_quiz_whose_draws_failed_is_left_out_and_asked_again(program, tmp_path):
     failing = [True]
 
     def reply(name, inputs, config):
         return "garbage" if failing[0] and "town" in inputs["quiz"] else governed(name, inputs, config)
 
-    lm, _ = scripted(reply)
-    made = KEQA(None)
-    made.set_lm(lm)
+    made, _ = program(reply)
     for wanted in ((2, 1), (3, 0)):
         with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
             found = collect(made, [TWO, ONE], tries=2, store=journal)
@@ -139,22 +138,17 @@ def test_a_quiz_whose_draws_failed_is_left_out_and_asked_again(scripted, tmp_pat
         failing[0] = False
 
 
-def test_an_outage_ends_it(scripted):
-    from dspy.lm15 import ServerError
-
+def test_an_outage_ends_it(program):
     def reply(name, inputs, config):
         raise ServerError("away")
 
-    lm, _ = scripted(reply)
-    made = KEQA(None)
-    made.set_lm(lm)
     with pytest.raises(TooManyFailuresError, match="collecting"):
-        collect(made, [TWO, ONE], tries=2)
+        collect(program(reply)[0], [TWO, ONE], tries=2)
 
 
 def test_nothing_to_collect(program):
     with pytest.raises(InputError, match="no question"):
-        collect(program[0], [])
+        collect(program()[0], [])
 
 
 QUIZ = {"root": "0" * 16, "quiz": "Who?", "golds": ["Bo"], "draws": [{"text": "Bo", "right": True}]}

@@ -94,6 +94,24 @@ def test_an_answer_that_says_nothing_is_asked_again(programmed, retriever, metho
     assert [one.cause for one in record.degradations if one.action == "asked again"] == ["EmptyAnswerError"] * 2
 
 
+@pytest.mark.parametrize(
+    ("replies", "answer", "again"),
+    [
+        (["Oslo", "Yes, it is."], "Yes, it is.", 1),
+        (["no"], "no", 0),
+        (["unknown"], "unknown", 0),
+        # Nothing better comes of asking on.
+        (["Oslo", "the town", "yes"], "the town", 1),
+    ],
+)
+def test_a_question_for_yes_or_no_is_asked_again_where_that_is_not_answered(programmed, replies, answer, again):
+    left = iter(replies)
+    program, _ = programmed(ClosedBook(), lambda name, inputs, config: {"answer": next(left)})
+    record = program("Is Oslo in Norway?", "yes/no").record
+    assert record.answer == answer
+    assert [one.cause for one in record.degradations] == ["NoVerdict"] * again
+
+
 def test_a_summary_may_not_point_at_a_quiz(programmed, retriever):
     replies = iter(["[1]", "Oslo"])
 

@@ -191,7 +191,7 @@ FINDINGS = "List all kinds of findings that your documents do not say something.
     [
         (FINDINGS, "list", "Finding", False),
         (FINDINGS, "list", "The kinds of findings", False),
-        (FINDINGS, "list", "Sources that contradict each other", True),
+        (FINDINGS, "list", "Nothing found", True),
         ("List all styles of written answers.", "list", "list", True),
         ("Which exit code says that?", "sentence", "The exit code says that.", False),
         ("Summarise how KEQA holds a risk.", "report", "KEQA holds a risk.", False),
@@ -238,6 +238,31 @@ def test_a_true_sentence_stands_though_it_cites_badly(asked, said, text):
     assert prediction.record.written.text == text
 
 
+def test_items_stand_without_bullets_and_numbers(asked):
+    for items in (["1. Ann [1]", "2) Cleo [3]"], ["- Ann [1]", "• Cleo [3]"]):
+        prediction, _ = asked(EVERYONE, *WORKERS, reply=replies({"items": json.dumps(items)}))
+        assert prediction.text == "- Ann [1]\n- Cleo [2]"
+    plays = replies({"items": '["2. Bundesliga [1]"]'})
+    assert asked("List all leagues.", "He plays in the 2. Bundesliga.", reply=plays)[0].text == "- 2. Bundesliga [1]"
+
+
+def test_a_list_too_long_for_a_reply_is_gathered_from_fewer_passages_at_a_time(scripted, retriever):
+    names = [f"{first}{last}" for first in ("Ab", "Ed", "Il", "Ol", "Ur") for last in "abcdefghijkl"]
+    texts = [f"{', '.join(names[at : at + 10])} work in Bremen." for at in range(0, 60, 10)]
+
+    def reply(name, inputs, config):
+        told = json.loads(inputs["passages"])
+        found = [f"{one} [{number}]" for number, text in told.items() for one in names if one in text]
+        return {"items": json.dumps(found)} if len(found) < 40 else f"[[ ## items ## ]]\n{json.dumps(found)[:200]}"
+
+    lm, engine = scripted(reply)
+    engine.finish_reason = "length"
+    prediction = KEQA(retriever(*texts), lms=keqa.build_roles(lm), style="list")(EVERYONE)
+    written = prediction.record.written
+    assert (prediction.answer.split("; "), written.more, written.looked_at) == (names, False, 6)
+    assert "listed from 3 of them" in [one.action for one in prediction.record.degradations]
+
+
 def test_a_list_that_ends_at_the_bound_says_that_there_may_be_more(asked):
     prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing), top_k=2, max_passages=3)
     assert (prediction.record.written.looked_at, prediction.record.written.more) == (3, True)
@@ -255,6 +280,7 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
             "subjects": json.dumps(["Nile", "Thames"]),
             "rows": json.dumps(
                 [
+                    "aspect | Nile [1] | Thames [2]",
                     "length | 6,650 km [1] | 346 km [2]",
                     "| end | the sea [1] | - |",
                     "depth | 9 m [1] | 347 km [1]",
@@ -269,6 +295,9 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     assert prediction.text == "|  | Nile | Thames |\n| --- | --- | --- |\n| length | 6,650 km [1] | 346 km [2] |"
     assert prediction.record.written.table == [["", "Nile", "Thames"], ["length", "6,650 km [1]", "346 km [2]"]]
     assert [note.cause for note in prediction.record.degradations] == ["NoRow"]
+    assert [one.text for one in prediction.record.written.statements if not one.given] == [
+        *["the sea [1]", "9 m [1]", "347 km [1]"]
+    ]
     assert len(sources_of(prediction.record)) == 2
 
 
