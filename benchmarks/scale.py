@@ -173,7 +173,7 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
 
 def search_server(corpus: Path, url: str, name: str, count: int, embedded: Path) -> Figures:
     """A server, and how much of its answers it shares with the embedded engine."""
-    retriever = ElasticsearchRetriever.open(index_address(url, name))
+    retriever = ElasticsearchRetriever(index_address(url, name))
     asked = questions(corpus, count)
     found: Figures = {kind: latencies({"": retriever.search}, queries)[""] for kind, queries in asked.items()}
     seconds, together = timed(lambda: retriever.search_many(asked["questions"]))

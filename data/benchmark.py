@@ -3,14 +3,12 @@
 Beside it stands what the benchmarks' converters share: the fields of a record, its answers, and texts of its evidence.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from dataclasses import field as default
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from keqa.data.example import Example, Scoring, as_example
 from keqa.data.loading import Converted, Loaded, collect, read_records
@@ -70,7 +68,7 @@ class Benchmark:
     splits_itself: bool = False
     convert: Callable[[Mapping[str, Any]], Converted]
 
-    def peer(self, name: str, title: str, **settings: Any) -> Benchmark:
+    def peer(self, name: str, title: str, **settings: Any) -> Self:
         """Another benchmark in the same layout, with other settings where they are given."""
         return replace(self, name=name, title=title, **settings)
 

@@ -4,8 +4,6 @@ A module of this folder defines how each of its benchmarks is read; a new one is
 `register_benchmark` adds those of other packages while a process runs.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

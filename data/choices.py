@@ -5,8 +5,6 @@ al. (2023), MLEC-QA of Li et al. (2021), whose layout is as the authors document
 this was written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The one type of example that everything learns from and is measured on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From rows to examples: what is wrong is named, what is left out is counted, samples are seeded."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import Counter

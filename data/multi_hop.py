@@ -5,8 +5,6 @@ read in the authors' layout (pairs) or that of the Hugging Face hub (columns of 
 (2022), StrategyQA of Geva et al. (2021).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ et al. (2013), FreshQA of Vu et al. (2023). The archive of TriviaQA's authors ho
 scripts write it: ``tc_40--Los_Angeles.txt``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath

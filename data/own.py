@@ -4,8 +4,6 @@ In CSV a cell of one of the columns with lists is split at ``|``. A cell that is
 writes one, is that list in any of these columns and in `answer`, for ``DataFrame.to_csv`` writes a list in this way.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

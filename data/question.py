@@ -3,8 +3,6 @@
 In the text of a quiz ``#2`` stands for the answer to quiz 2 (KEQA, section 3.3, quiz generation).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ The SQuAD layout (Rajpurkar et al., 2016, 2018) is that of SQuAD, XQuAD, Chinese
 al. (2016), RGB of Chen et al. (2024), Chinese SimpleQA of He et al. (2024).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import count, islice, product

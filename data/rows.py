@@ -1,7 +1,5 @@
 """The rows of a file of questions, each with its place, so that an error can name it."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import itertools

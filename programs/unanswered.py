@@ -115,7 +115,8 @@ def _short(text: str) -> str:
 def said(record: QuestionRecord, *, short: bool = False) -> str:
     """The answer as it is told: a written one, unless the short one is wanted; a guess is marked as one."""
     if record.written is not None and record.written.text and not short:
-        return record.written.text
+        # A text may tell what one source says and another one denies.
+        return record.written.text if record.unanswered is None else f"{record.written.text}\n\n{record.answer}"
     return f"{record.answer} {GUESS}" if record.guessed and record.answer else record.answer or ""
 
 

@@ -4,8 +4,6 @@ They are recognised by what they can do, so that none of these packages has to b
 comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import math

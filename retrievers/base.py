@@ -5,8 +5,6 @@ A passage of another make, a mapping or an object, may have what a `Place` has u
 use, too. What comes from strangers is taken only where it is a text or a number of a length that such a thing has.
 """
 
-from __future__ import annotations
-
 import copy
 import datetime
 import hashlib
@@ -252,7 +250,7 @@ class Origin:
     digest: str
 
     @classmethod
-    def of(cls, path: Path) -> Origin:
+    def of(cls, path: Path) -> Self:
         """Take note of a file that is about to be read; the digest of one that cannot be is empty."""
         digest = ""
         with suppress(OSError, KeqaError), open_regular(path, links=True, error=RetrievalError) as stream:

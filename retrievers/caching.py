@@ -1,7 +1,5 @@
 """A cache of retrievals that runs share, so that a query is searched for once in an index."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

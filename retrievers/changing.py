@@ -4,8 +4,6 @@ Either all of a change is in the index afterwards or, after any failure or kill,
 written: of a file whose digest has changed, the passages that are not in the index as they are now.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -157,8 +155,8 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
                 raise InputError(f"there is no file, document or passage {name!r} in the index")
             # Single passages; their files stay.
             made.gone.update(dict.fromkeys(found))
-        left = {made.root_of(path) for path in made.files.keys() - set(made.removed)}
-        empty = {made.root_of(path) for path in made.removed} - left
+        left = {made.root_of(path) for path in made.files.keys() - made.changes.keys()}
+        empty = {made.root_of(path) for path in made.changes} - left
         made.sources = tuple(one for one in made.sources if path_of(one) not in empty)
         made.named = tuple(name for name in wanted_names if len(name) <= LONGEST_TEXT)
 
@@ -168,7 +166,7 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
 def _changed(
     index: Path | str,
     model: str | None,
-    plan: Callable[[_Plan], None],
+    plan: Callable[["_Plan"], None],
     words: int = PASSAGE_WORDS,
     notice: Notice | None = None,
 ) -> list[IndexChange]:
@@ -190,13 +188,9 @@ class _Plan:
         self.changer, self.words, self.notice = changer, words, notice
         # What is left out of new sources, and of those that the index has.
         self.counter, self.again = LeftOutCounter(), LeftOutCounter()
-        # Files by path: those of the index that may be meant, those that were read, and what became of them.
+        # Files by path: those of the index that may be meant, those that were read, and what becomes of them.
         self.files: Mapping[str, str] = {}
         self.seen: set[str] = set()
-        self.added: list[str] = []
-        self.changed: list[str] = []
-        self.removed: list[str] = []
-        self.unchanged = 0
         self.changes: dict[str, FileChange | None] = {}
         # Passages by id, and what is taken out, by id and as it was named.
         self.new: dict[str, Passage] = {}
@@ -231,16 +225,15 @@ class _Plan:
             before = self.files.get(origin.path)
             if before and before == origin.digest:
                 self.seen.add(origin.path)
-                self.unchanged += 1
                 continue
             found = read_file(path, identifier, self.words, self.notice, self.counter, named=not source.is_dir())
             if passages := [cleaned(passage) for passage in reading.through(found)]:
                 self.seen.add(origin.path)
-                self._take(origin, passages, is_new=before is None)
+                self._take(origin, passages)
         reading.finish()
 
-    def _take(self, origin: Origin, passages: Sequence[Passage], *, is_new: bool) -> None:
-        own = [] if is_new else self.changer.ids_of(origin.path)
+    def _take(self, origin: Origin, passages: Sequence[Passage]) -> None:
+        own = self.changer.ids_of(origin.path) if origin.path in self.files else []
         stored = self.changer.stored(own)
         taken = self.changer.held([passage.id for passage in passages]) - set(own) - set(self.gone)
         ids: dict[str, None] = {}
@@ -254,7 +247,6 @@ class _Plan:
             where[unique] = named
         self.gone.update(dict.fromkeys(one for one in own if one in stored and one not in ids))
         self.changes[origin.path] = FileChange(origin.digest, tuple(ids))
-        (self.added if is_new else self.changed).append(origin.path)
 
     def _unique(self, wanted: str, taken: set[str], ids: Mapping[str, None]) -> str:
         """An id as a build would make it: one that another passage has gets a suffix."""
@@ -270,7 +262,6 @@ class _Plan:
             if path not in self.changes:
                 self.gone.update(dict.fromkeys(self.changer.ids_of(path)))
                 self.changes[path] = None
-                self.removed.append(path)
 
     def carry_out(self, address: str) -> IndexChange:
         changer, before = self.changer, self.changer.manifest
@@ -284,12 +275,13 @@ class _Plan:
         if about != (before.sources, before.left_out) or new or gone or self.changes:
             leaving, kept = list(changer.stored(gone).values()), list(self.kept.values())
             after = changer.apply(PlannedChange(new, gone, leaving, kept, self.changes, *about, self.named))
+        written = [path for path, change in self.changes.items() if change]
         return IndexChange(
             address,
-            tuple(self.added),
-            tuple(self.changed),
-            tuple(self.removed),
-            self.unchanged,
+            added=tuple(path for path in written if path not in self.files),
+            changed=tuple(path for path in written if path in self.files),
+            removed=tuple(path for path, change in self.changes.items() if change is None),
+            unchanged=len(self.seen - self.changes.keys()),
             passages_added=len(new),
             passages_removed=len(gone),
             passages=after.passages,

@@ -8,8 +8,6 @@ In the place of ``passages`` a line may have a ``title`` and a ``text`` of its o
 documents under ids of their own, as TriviaQA's questions have, which are asked once with each.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress

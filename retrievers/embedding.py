@@ -6,8 +6,6 @@ else LiteLLM reaches) take keys and addresses from the environment, by the names
 passages (KEQA, Table 3: with the retriever DPR).
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os
@@ -17,7 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -342,7 +340,7 @@ class Encoder:
         query_prefix: str | None = None,
         separator: str = ": ",
         similarity: str | None = None,
-    ) -> Encoder:
+    ) -> Self:
         """Open the models of a new index; see also `EncoderSettings`."""
         if similarity is not None and similarity not in SIMILARITIES:
             raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
@@ -369,7 +367,7 @@ class Encoder:
     @classmethod
     def recognised(
         cls, settings: EncoderSettings, probe: Sequence[float] | Vectors, where: Path | str, model: str | None
-    ) -> Encoder:
+    ) -> Self:
         """Open the model that questions to an index need, and see that it is the one that the index was built with."""
         # To open a model is to fetch it, and to run what comes with it: only that of the package is opened unasked.
         name = _named(settings.query_model, model, where, "questions")
@@ -385,10 +383,18 @@ class Encoder:
         return encoder
 
     @classmethod
-    def open_for_passages(cls, settings: EncoderSettings, where: Path | str, model: str | None = None) -> Encoder:
-        """Open the model that further passages of an index need; whether it is the one of before is not looked at."""
+    def for_more(
+        cls, settings: EncoderSettings, where: Path | str, model: str | None, is_same: Callable[[Self], bool]
+    ) -> Self:
+        """Open the model that further passages of an index need, and see that it gives the vectors that are there."""
         opened = open_model(_named(settings.model, model, where, "passages"))
-        return cls(settings, opened, opened)
+        encoder = cls(settings, opened, opened)
+        if not is_same(encoder):
+            raise RetrievalError(
+                f"the model {settings.model!r} does not give the vectors that the index in {where} has: name the model "
+                "that it was built with, or build it again"
+            )
+        return encoder
 
     def passage_probe(self) -> list[float]:
         """What distinguishes the model of passages from others, for the note of a build under way."""

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import DOCUMENTS
-from keqa.retrievers.local.index import DATA, state_of
-from keqa.retrievers.manifest import DENSE, EMBEDDED, parse, read_lines
+from keqa.retrievers.manifest import DENSE, EMBEDDED
 
 if TYPE_CHECKING:
     from keqa.retrievers.documents import DocumentsRetriever
@@ -177,8 +176,9 @@ class _Embedded(Engine):
         return _module("local.index").TantivyRetriever(address)
 
     def facts(self, address: str) -> dict[str, Any]:
-        opened = _module("local.index").open_checked(Path(address))
-        used = sum(file.stat().st_size for file in (Path(address) / DATA).iterdir())
+        index = _module("local.index")
+        opened = index.open_checked(Path(address))
+        used = sum(file.stat().st_size for file in (Path(address) / index.DATA).iterdir())
         files = {path: opened.count("file", path) for path in opened.files}
         return {**_entries_of(opened.manifest), "bytes": used, "files": files}
 
@@ -237,7 +237,7 @@ class _Elasticsearch(Engine):
     )
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("elasticsearch.retriever").ElasticsearchRetriever.open(address)
+        return _module("elasticsearch.retriever").ElasticsearchRetriever(address)
 
     def facts(self, address: str) -> dict[str, Any]:
         client = _module("elasticsearch.client")
@@ -279,7 +279,7 @@ class _ElasticsearchVectors(_Elasticsearch):
     builds = False
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("elasticsearch.retriever").ElasticsearchDenseRetriever.open(address, model)
+        return _module("elasticsearch.retriever").ElasticsearchDenseRetriever(address, model)
 
 
 class _Documents(Engine):
@@ -408,7 +408,7 @@ def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any
     for part in parts_of(address):
         engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
-        if verify and (Path(place) / DATA).is_dir():
+        if verify and (Path(place) / _module("local.index").DATA).is_dir():
             parts[-1]["checksums"] = _module("local.build").verify(Path(place))
     return parts
 
@@ -423,8 +423,7 @@ def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str 
     if address.startswith(WORDS):
         return ENGINES[EMBEDDED], address.removeprefix(WORDS), model
     folder, named = folder_and_model(address)
-    name = state_of(folder).manifest
-    engine, _ = parse(read_lines(folder / DATA, name)[0], str(folder / DATA / name))
+    engine, _ = _module("local.index").said_in(folder)
     if engine not in ENGINES or ENGINES[engine].schemes:
         raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
     return ENGINES[engine], str(folder), named or model

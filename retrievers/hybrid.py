@@ -4,8 +4,6 @@ Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and
 SIGIR 2009: a passage scores the sum over retrievers of 1 / (k + its rank).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

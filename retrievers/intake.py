@@ -1,7 +1,5 @@
 """Passages on their way into an index: cleaned, each with an id of its own, counted and hashed."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os
@@ -114,7 +112,7 @@ class SeenIds:
         return candidate
 
 
-def _insert(table: array[int], key: int) -> bool:
+def _insert(table: "array[int]", key: int) -> bool:
     """Insert a key into an open-addressing table whose length is a power of two; False if it is there."""
     mask = len(table) - 1
     slot = key & mask

@@ -1,7 +1,5 @@
 """What an index, which may come from anyone, says about itself; what is not in it; and what is done to it."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -10,16 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage, path_of
 from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
 from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
@@ -52,8 +47,6 @@ _LARGEST_DIMENSION = 65_536
 _SMALL = 10_000
 _MOST_DELETED = 0.01
 
-_D = TypeVar("_D", bound="DataclassInstance")
-
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -70,7 +63,7 @@ class LeftOut:
     def unexpected(self) -> int:
         return sum(self.unread.values())
 
-    def joined(self, other: LeftOut) -> LeftOut:
+    def joined(self, other: "LeftOut") -> "LeftOut":
         """What was left out before and what now."""
         if not (self and other):
             return self or other
@@ -171,7 +164,7 @@ class IndexManifest:
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
-        manifest = _made(cls, values, where)
+        manifest: Self = _made(cls, values, where)
         for problem in manifest.problems():
             raise RetrievalError(f"{where}: {problem}")
         return manifest
@@ -312,7 +305,7 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
     return str(engine), values
 
 
-def _made(kind: type[_D], values: Any, where: str, before: str = "") -> _D:
+def _made(kind: Any, values: Any, where: str, before: str = "") -> Any:
     """A dataclass from the entries of a manifest, each of which is of the type that it should be of."""
     if not isinstance(values, Mapping):
         raise RetrievalError(f"{where}: {before.removesuffix('.')} must be an object, found {type(values).__name__}")
@@ -330,7 +323,7 @@ def _made(kind: type[_D], values: Any, where: str, before: str = "") -> _D:
 def _value(value: Any, kind: Any, where: str, name: str) -> Any:
     """A value of a manifest as the type that it should be of."""
     if dataclasses.is_dataclass(kind):
-        return _made(kind, value, where, f"{name}.")  # type: ignore[arg-type]
+        return _made(kind, value, where, f"{name}.")
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple and isinstance(value, list):
         return tuple(_value(one, inner[0], where, name) for one in value)

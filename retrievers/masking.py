@@ -1,7 +1,5 @@
 """Passages with the answers taken out, by which is seen whether a language model answers from them (MASK RAG)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Where a sentence ends is decided by its last word and the word that follows: no 
 speed at which documents are read (pysbd, which is not, takes fifty times as long and loses characters).
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

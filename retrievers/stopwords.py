@@ -5,8 +5,6 @@ Short lists on purpose. On the shared 2WikiMultihopQA questions the 1,298 Englis
 2018 and XQuAD as well; these lists keep it and make long questions four times cheaper.
 """
 
-from __future__ import annotations
-
 ENGLISH = frozenset(
     """
     a about after again all an and any are as at be been before being between both but by can could did do does down

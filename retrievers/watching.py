@@ -1,7 +1,5 @@
 """An index that others change while it is searched: each question sees one state of it, the next one what is new."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ New files get the mode 0600 and new folders 0700, whatever the umask says. A fil
 opened for writing; a folder stays as it is, for it may be shared on purpose.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

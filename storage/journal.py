@@ -3,8 +3,6 @@
 A journal of finished work, so that a compilation that was killed resumes where it was.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import threading

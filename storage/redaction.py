@@ -8,8 +8,6 @@ Escape sequences, which rewrite the screen or fill its clipboard, and invisible 
 what follows or carry a message, are shown instead: a control character as its picture (``␛``), others by number.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -5,8 +5,6 @@ question is for the server that the user named alone. It has no setting for eith
 shared by all event loops. So the transports of its clients are wrapped, for the requests of KEQA and no others.
 """
 
-from __future__ import annotations
-
 import functools
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -141,6 +141,11 @@ class Writing(Stage):
 
     async def writes(self, asked: Question, story: RecordBuilder, style: Style, reading: PassageReading) -> None:
         """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
+        finding = story.unanswered
+        contested = finding is not None and finding.kind == "sources contradict each other"
+        if contested and style == "sentence":
+            # It would tell what one of the sources says.
+            return
         settled = [one for one in (*story.quizzes, story.fallback, story.whole) if one is not None]
         found = [one for quiz in settled for one in quiz.passages if one.kept]
         try:
@@ -159,8 +164,7 @@ class Writing(Stage):
         except CallError as error:
             note("write", error.cause, error.message, _IN_SHORT)
             return
-        finding = story.unanswered
-        if story.written.text and finding is not None and finding.kind != "sources contradict each other":
+        if story.written.text and finding is not None and not contested:
             # What is no short answer, such as a summary, is none that the documents lack.
             story.unanswered, story.answer_source = None, "passages"
             story.answer = story.written.plain

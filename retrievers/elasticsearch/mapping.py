@@ -9,8 +9,6 @@ Who" can be found; and a query counts each of its words once. A Chinese function
 and not as a part of another: 的 of 目的地.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator

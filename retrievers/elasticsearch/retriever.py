@@ -1,26 +1,21 @@
 """The retrievers over an index in Elasticsearch: by its text, and by its vectors."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.base import Hit, SharedRetriever, checked_k
 from keqa.retrievers.elasticsearch import mapping
-from keqa.retrievers.elasticsearch.client import Address, connect, may_pass, parse_address, problem, server_errors
+from keqa.retrievers.elasticsearch.client import connect, may_pass, parse_address, problem, server_errors
 from keqa.retrievers.elasticsearch.generation import Generations
 from keqa.retrievers.elasticsearch.mapping import VectorManifest
 from keqa.retrievers.embedding import Encoder
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.text import clean_text
-
-if TYPE_CHECKING:
-    from elasticsearch import Elasticsearch
 
 # Queries of one request, and the hits that one request may bring.
 _BATCH = 100
@@ -39,22 +34,17 @@ class ElasticsearchRetriever(SharedRetriever):
     queries of one call in the same; :attr:`manifest` says which it is.
     """
 
-    def __init__(self, address: Address, client: Elasticsearch, model: str | None = None) -> None:
-        self._address, self._client, self._model = address, client, model
-        self._generations = Generations(client, address)
-        self._lock = threading.Lock()
-        # What the index says about itself, and where its vectors are searched the model of questions.
-        self._state: tuple[Manifest, Encoder | None] = self._opened()
-
-    @classmethod
-    def open(cls, address: str, model: str | None = None) -> Self:
+    def __init__(self, address: str, model: str | None = None) -> None:
         """Open a finished index, and with its vectors their model; see `keqa.retrievers.embedding.Encoder`."""
-        target = parse_address(address)
-        client = connect(target)
+        self._address = parse_address(address)
+        self._model, self._lock = self._address.model or model, threading.Lock()
+        self._client = connect(self._address)
+        self._generations = Generations(self._client, self._address)
         try:
-            return cls(target, client, target.model or model)
+            # What the index says about itself, and where its vectors are searched the model of questions.
+            self._state: tuple[Manifest, Encoder | None] = self._opened()
         except BaseException:
-            client.close()
+            self.close()
             raise
 
     def _opened(self) -> tuple[Manifest, Encoder | None]:

@@ -4,17 +4,16 @@ A change is made to a clone, which shares the files of the index that it was mad
 next change, so that who searches it is not disturbed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.base import Notice, Origin, Passage, default_notice
 from keqa.retrievers.elasticsearch import mapping
 from keqa.retrievers.elasticsearch.client import Address, connect, parse_address
@@ -196,7 +195,10 @@ class _ElasticsearchChanger:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
         before, generations = self.manifest, self._generations
         # First, as a model that is another one is refused before anything is done.
-        encoder = self._encoder() if change.new and isinstance(before, VectorManifest) else None
+        encoder = None
+        if change.new and isinstance(before, VectorManifest):
+            is_same = partial(_gives_the_same, generations=generations, data=before.data)
+            encoder = Encoder.for_more(before.encoder, str(self._address), self._model, is_same)
         # Nothing of a change is resumed, so that no other one ever writes to the same clone.
         data = f"{before.name}-{uuid.uuid4().hex[:12]}"
         after = manifest_after(before, change, data=data)
@@ -212,18 +214,6 @@ class _ElasticsearchChanger:
         generations.publish(CHANGE, after, replicas, earlier, before.data)
         self.manifest, self._known = after, {}
         return after
-
-    def _encoder(self) -> Encoder:
-        """The model of the passages, which gives the vectors that the index has."""
-        where = str(self._address)
-        said = mapping.with_vectors(self.manifest, where)
-        encoder = Encoder.open_for_passages(said.encoder, where, self._model)
-        if not _gives_the_same(encoder, self._generations, self.manifest.data):
-            raise RetrievalError(
-                f"the model {encoder.settings.model!r} does not give the vectors that the index {where} has: name the "
-                "model that it was built with, or build it again"
-            )
-        return encoder
 
 
 def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[str, Any]]:

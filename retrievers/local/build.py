@@ -4,8 +4,6 @@ Checksums lie beside the engine's files, by which a byte that a disk has changed
 names of those files are never used again for other content, so a change computes those of new files only.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import errno
@@ -15,7 +13,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import tantivy
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Notice, Passage, default_notice
@@ -32,17 +32,15 @@ from keqa.retrievers.local.index import (
     make_document,
     make_schema,
     open_checked,
+    said_in,
     stamp_of,
     state_of,
     stored_passage,
 )
-from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, PlannedChange, manifest_after, parse, read_lines
+from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, PlannedChange, manifest_after
 from keqa.retrievers.text import language_of, settings_for
 from keqa.storage.files import atomic_write, open_locked, private_folder
 from keqa.storage.untrusted import MissingFileError, open_regular, read_json
-
-if TYPE_CHECKING:
-    import tantivy
 
 CHECKSUMS: Final = "checksums.json"
 _LARGEST: Final = 16 << 20
@@ -109,7 +107,7 @@ def build_index(
         def manifest() -> Manifest:
             return Manifest(analyzer=settings_for(intake.language), **entries(folder, name, intake, sources))
 
-        built = write_whole(folder, intake.rows(), intake.language, manifest, intake.files, progress=progress)
+        built = write_whole(folder, intake, intake.rows(), manifest, progress=progress)
         for unused in data.glob(f"{VECTORS}*"):
             unused.unlink(missing_ok=True)
         intake.report(report)
@@ -140,8 +138,7 @@ def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Non
         raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
     earlier: object = None
     with suppress(RetrievalError):
-        name = state_of(folder).manifest
-        earlier = parse(read_lines(folder / DATA, name)[0], name)[1].get("sources")
+        earlier = said_in(folder)[1].get("sources")
     if isinstance(earlier, list) and all(isinstance(one, str) for one in earlier) and not overwrite:
         refuse_other_sources(str(folder), earlier, sources)
 
@@ -241,27 +238,24 @@ def entries(folder: Path, name: str | None, intake: PassageIntake, sources: Sequ
 
 def write_whole(
     folder: Path,
+    intake: PassageIntake,
     rows: Iterable[Row],
-    language: str,
     manifest: Callable[[], _M],
-    files: Mapping[str, str],
     *,
     key: Key = lambda passage: None,
     progress: Callable[[int], None] | None = None,
 ) -> _M:
     """Put passages in the place of all that an index has; the manifest is asked for when they have been read."""
-    from tantivy import Index
-
     data = folder / DATA
     if (data / META).exists() and not _is_finished(folder):
         _remove_engine(data)
     with engine_errors(f"the index in {folder} could not be begun"):
-        index = Index(make_schema(), path=str(data))
+        index = tantivy.Index(make_schema(), path=str(data))
     with _writing(index, folder, _BUILD) as writer:
         writer.delete_all_documents()
-        _add(writer, index.schema, rows, language, key, progress or (lambda count: None))
+        _add(writer, index.schema, rows, intake.language, key, progress or (lambda count: None))
         made = manifest()
-        _publish(writer, data, made, files)
+        _publish(writer, data, made, intake.files)
     _settled(folder)
     return made
 

@@ -1,19 +1,18 @@
 """A dense index: an embedded one, with the vectors of its passages beside it; searched, built and changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Notice, Passage, SharedRetriever, checked_k, default_notice, unpacked
 from keqa.retrievers.embedding import LOCAL, Encoder, Vectors
 from keqa.retrievers.intake import PassageIntake
@@ -141,7 +140,6 @@ def build_dense(
     separator: str = ": ",
     similarity: str | None = None,
     flat_limit: int = FLAT_LIMIT,
-    shard: int = SHARD,
     progress: Progress | None = None,
     notice: Notice | None = None,
     sources: Sequence[str] = (),
@@ -156,15 +154,13 @@ def build_dense(
     ``model`` encodes passages, and questions where no ``query_model`` does; prefixes are put before either, the models'
     own by default, and ``separator`` between title and text. ``similarity`` is ``"cosine"`` or ``"dot"``, by default
     dot for a pair of models and for one what it says. Above ``flat_limit`` passages, vectors are searched by lists of
-    8-bit ones; ``shard`` of them are encoded between two writes. ``progress`` is called with how many are encoded, and
-    of how many; the other arguments are those of `keqa.build_index`.
+    8-bit ones. ``progress`` is called with how many are encoded, and of how many; the other arguments are those of
+    `keqa.build_index`.
 
     Raises:
         ConfigurationError: A model cannot be opened, or the two are no pair.
         MissingExtraError: A package is missing.
     """
-    if shard < 1:
-        raise InputError(f"a shard holds at least one passage, not {shard}")
     folder, report = Path(out), notice or default_notice
     # Before a model is opened, which takes long.
     check_place(folder, sources, overwrite=overwrite)
@@ -188,7 +184,7 @@ def build_dense(
         if missing and (price := encoder.price(size)):
             report(f"{model} is asked for the vectors of {len(missing):,} passages: {price}")
         given = (passage for passage, _ in _spooled(spool))
-        _encode(data, store_name, encoder, given, missing, intake.count, shard, progress)
+        _encode(data, store_name, encoder, given, missing, intake.count, progress)
         settings = vectors.settings_for(len(keys), flat_limit)
         store = VectorStore(data, store_name, dimension, settings, 0, len(keys))
         if settings.kind == IVF or _is_wasteful(store, len(keys)):
@@ -205,7 +201,7 @@ def build_dense(
                 **entries(folder, name, intake, sources) | {"data": store.name},
             )
 
-        built = write_whole(folder, _spooled(spool), intake.language, manifest, intake.files, key=key_of)
+        built = write_whole(folder, intake, _spooled(spool), manifest, key=key_of)
         vectors.remove_others(data, {store.name})
     return built
 
@@ -229,7 +225,6 @@ def _encode(
     passages: Iterable[Passage],
     missing: Iterable[int],
     count: int,
-    shard: int = SHARD,
     progress: Progress | None = None,
 ) -> None:
     """Encode the passages of some keys, each once, and add their vectors shard by shard."""
@@ -241,7 +236,7 @@ def _encode(
             continue
         left.discard(key)
         batch[key] = passage
-        if left and len(batch) < shard:
+        if left and len(batch) < SHARD:
             continue
         # Texts of like length together: a model works on all texts of a batch as on its longest.
         order = sorted(batch, key=lambda key: -len(batch[key].text))
@@ -273,12 +268,8 @@ class DenseChanger(TantivyChanger):
         there = set(store.keys.tolist())
         missing = {key: one for key, one in new.items() if key not in there and not self._is_used(key)}
         if missing:
-            encoder = Encoder.open_for_passages(said.encoder, self._folder, self._model)
-            if not vectors.is_of(self._data, store.name, encoder):
-                raise RetrievalError(
-                    f"the model {encoder.settings.model!r} does not give the vectors that the index in {self._folder} "
-                    "has: name the model that it was built with, or build it again"
-                )
+            is_same = partial(vectors.is_of, self._data, store.name)
+            encoder = Encoder.for_more(said.encoder, self._folder, self._model, is_same)
             _encode(self._data, store.name, encoder, missing.values(), missing, len(missing))
         rows: dict[str, Any] = {"listed": store.listed, "rows": len(store.keys) + len(missing)}
         return dataclasses.replace(after, data=store.name, **rows)

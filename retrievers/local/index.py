@@ -15,8 +15,6 @@ moment leaves the index as it was or as it should be, complete. The engine count
 so the manifest of a commit is the one with the highest number below the stamp of the commit.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading
@@ -27,16 +25,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+import tantivy
+from tantivy import Occur, Query
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k, unpacked
 from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, parse, parse_files, read_lines
 from keqa.retrievers.text import LANGUAGES, index_terms, language_of_text, query_terms, settings_for
 from keqa.storage.untrusted import MissingFileError, read_json
-
-if TYPE_CHECKING:
-    import tantivy
 
 LOCK: Final = "lock"
 DATA: Final = "data"
@@ -80,6 +78,12 @@ def state_of(folder: Path) -> State:
         stats = [os.stat(data / one) for one in (META, name)]
         return State(name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
     raise RetrievalError(f"the index in {folder} is being changed")
+
+
+def said_in(folder: Path) -> tuple[str, dict[str, Any]]:
+    """The engine and the entries of the manifest of an index, whose files nobody looks at."""
+    where = folder / DATA / state_of(folder).manifest
+    return parse(read_lines(where.parent, where.name)[0], str(where))
 
 
 def stamp_of(data: Path) -> int:
@@ -172,16 +176,13 @@ class Opened:
         return int(self._found(field, value, 1).count)
 
     def _found(self, field: str, value: str | int, most: int) -> Any:
-        from tantivy import Query
-
         with engine_errors(f"the index in {self.folder} could not be read"):
             return self.searcher.search(Query.term_query(self.schema, field, value, "basic"), most)
 
     def every(self) -> Iterator[tantivy.Document]:
-        from tantivy import Query
-
+        query, most = Query.all_query(), self.manifest.passages
         with engine_errors(f"the index in {self.folder} could not be read"):
-            for _, address in self.searcher.search(Query.all_query(), self.manifest.passages, count=False).hits:
+            for _, address in self.searcher.search(query, most, count=False).hits:
                 yield self.searcher.doc(address)
 
 
@@ -202,9 +203,7 @@ def engine_errors(what: str) -> Iterator[None]:
 
 def make_schema() -> tantivy.Schema:
     """The fields to find passages by, the terms of title and text, without positions, and what is given back."""
-    from tantivy import SchemaBuilder
-
-    builder = SchemaBuilder()
+    builder = tantivy.SchemaBuilder()
     for name in ("doc_id", "file"):
         builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
     for name in ("title", "text"):
@@ -219,8 +218,6 @@ def make_document(
     passage: Passage, schema: tantivy.Schema, language: str, file: str = "", vector: int | None = None
 ) -> tantivy.Document:
     """A passage, already clean, as the engine takes it."""
-    from tantivy import Document
-
     own = language_of_text(passage.text, language)
     fields: dict[str, str | bytes | int] = {
         "doc_id": passage.id,
@@ -234,7 +231,7 @@ def make_document(
         fields["file"] = file
     if vector is not None:
         fields["vector"] = vector
-    return Document.from_dict(fields, schema)
+    return tantivy.Document.from_dict(fields, schema)
 
 
 def stored_passage(document: tantivy.Document) -> Passage:
@@ -252,8 +249,6 @@ def open_checked(folder: Path) -> Opened:
     """Open an index and make sure that its manifest is true."""
 
     def opening(state: State) -> Opened:
-        from tantivy import Index
-
         data = folder / DATA
         head, described = read_lines(data, state.manifest)
         where = str(data / state.manifest)
@@ -263,7 +258,7 @@ def open_checked(folder: Path) -> Opened:
             engine_errors(f"the index in {folder} cannot be opened; build it again"),
             _with_room_for_a_lock(data) as place,
         ):
-            index = Index.open(str(place))
+            index = tantivy.Index.open(str(place))
             # Else it watches for commits by itself, and two quizzes of one question could see two states.
             index.config_reader("manual")
             index.reload()
@@ -338,8 +333,6 @@ class TantivyRetriever(SharedRetriever):
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` passages, best first; equal scores are ordered by id."""
-        from tantivy import Occur, Query
-
         checked_k(k)
         opened = self._opened
         manifest, searcher = opened.manifest, opened.searcher

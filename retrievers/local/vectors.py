@@ -6,8 +6,6 @@ holds vectors and ``….keys`` their keys, plain numbers one after the other; ``
 their keys, in which those of a large index are; ``….json`` says which model made them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -17,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,8 +76,6 @@ class VectorStore:
         return len(self.keys) + self.listed
 
     def _opened_lists(self, *, mapped: bool = True) -> Any:
-        import faiss
-
         path = self._data / f"{self.name}.faiss"
         check_file(path, self.listed, self._dimension, self._settings.lists)
         found: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
@@ -87,8 +84,6 @@ class VectorStore:
 
     def search(self, queries: Vectors, k: int) -> Found:
         """The ``k`` best vectors of all; some may be of no passage."""
-        import faiss
-
         parts: list[Found] = []
         if self._lists is not None:
             parts.append(self._lists.search(queries, k))
@@ -102,10 +97,8 @@ class VectorStore:
         best = np.argsort(-np.where(keys < 0, -np.inf, scores), axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, best, 1), np.take_along_axis(keys, best, 1)
 
-    def kept(self, is_wanted: Callable[[int], bool], settings: VectorSettings) -> VectorStore:
+    def kept(self, is_wanted: Callable[[int], bool], settings: VectorSettings) -> "VectorStore":
         """A store of those vectors only that are wanted, searched as the settings say; its files have another name."""
-        import faiss
-
         chosen = np.array([place for place, key in enumerate(self.keys.tolist()) if is_wanted(key)], np.int64)
         name = begin(self._data, read_json(self._data, f"{self.name}.json", _LARGEST_NOTE, error=RetrievalError))
         if settings.kind == FLAT:

@@ -1,7 +1,5 @@
 """Corpora in the forms people have them, as passages."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

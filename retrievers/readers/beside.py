@@ -6,8 +6,6 @@ ended is replaced. It is given a line of JSON and then as many bytes as that say
 passages, and in the end an object.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,7 +1,5 @@
 """What the readers share: opening, bounds, decoding, and long records."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip
@@ -15,16 +13,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
+from typing import Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular
-
-if TYPE_CHECKING:
-    from _csv import Reader as CsvReader
 
 MAX_DOCUMENT: Final = 256 << 20
 """The most bytes of one document, unpacked."""
@@ -264,7 +259,7 @@ def _undecodable(name: str, why: str) -> UnreadError:
     return UnreadError("in an unknown encoding", f"{name} cannot be decoded: {why}; convert it to UTF-8 first")
 
 
-def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False, quoted: bool = True) -> CsvReader:
+def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False, quoted: bool = True) -> Any:
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)

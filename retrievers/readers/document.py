@@ -5,8 +5,6 @@ text says it with words that lead to a date ("as of", "Stand:", "действу�
 clause: what a date in running text is about, nobody can tell.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

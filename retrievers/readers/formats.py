@@ -4,8 +4,6 @@ What stands between two lines of three hyphens is front matter only where it is 
 the title or the date are text of the document, so that its author or another name of it can be found.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping

@@ -34,10 +34,6 @@ _BLOCKS: Final = _HEADINGS.union(
 )
 # What stands apart in a line.
 _APART: Final = frozenset(("button", "label", "meter", "option", "output", "progress", "select", "textarea"))
-# What holds no text, and makes the parser of the standard library look through the rest of a page again and again where
-# it does not end: comments, declarations, scripts and styles.
-_OPENING = re.compile(r"<!--|<[!?]|<(script|style)(?=[\s/>])", re.IGNORECASE)
-_CLOSING: Final = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
 # What pages call the date on which they were changed, or else published.
 _DATES: Final = """
     article:modified_time last-modified dcterms.modified article:published_time date dcterms.date dc.date
@@ -63,12 +59,13 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     from bs4.exceptions import ParserRejectedMarkup
 
     declared = EncodingDetector.find_declared_encoding(data[:_DECLARED], is_html=True)
-    text = _with_elements_only(_decoded(data, declared or "", path))
+    text = _decoded(data, declared or "", path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         try:
-            soup = BeautifulSoup(text, "html.parser")
-        except (RecursionError, AssertionError, ValueError, ParserRejectedMarkup) as error:
+            # That of the standard library looks through the rest of a page again at each comment that does not end.
+            soup = BeautifulSoup(text, "lxml")
+        except (ValueError, ParserRejectedMarkup) as error:
             raise RefusedError("damaged", str(error)) from error
     titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
     parts: list[tuple[str, list[str]]] = [("", [])]
@@ -110,28 +107,6 @@ def _date(page: BeautifulSoup) -> str:
     for meta in page.find_all("meta"):
         named.setdefault(str(meta.get("property") or meta.get("name")).lower(), meta.get("content"))
     return next(filter(None, (iso_date(named.get(name)) for name in _DATES)), "")
-
-
-def _with_elements_only(text: str) -> str:
-    """A page without what `_OPENING` begins; of a tag that never ends, the bracket becomes text."""
-    parts, place = [], 0
-    while opening := _OPENING.search(text, place):
-        parts.append(text[place : opening.start()])
-        place = _end(text, opening)
-    text = "".join([*parts, text[place:]])
-    ended = text.rfind(">") + 1
-    return text[:ended] + text[ended:].replace("<", "&lt;")
-
-
-def _end(text: str, opening: re.Match[str]) -> int:
-    """Where what was opened ends: at the end of the page, as in a browser, where nothing closes it."""
-    place = opening.end()
-    if opening[1]:
-        closing = _CLOSING[opening[1].lower()].search(text, place)
-        place = closing.end() if closing else len(text)
-    end = "-->" if opening[0] == "<!--" else ">"
-    found = text.find(end, place)
-    return found + len(end) if found >= 0 else len(text)
 
 
 def _is_title(element: Tag) -> bool:

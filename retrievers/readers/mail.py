@@ -1,7 +1,5 @@
 """The text of an e-mail message, who wrote it to whom and when; attachments are named and not read."""
 
-from __future__ import annotations
-
 import codecs
 import itertools
 import re

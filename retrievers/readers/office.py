@@ -1,7 +1,5 @@
 """Word, PowerPoint, Excel and EPUB, by libraries that build the whole document in memory."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import re

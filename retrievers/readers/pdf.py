@@ -1,7 +1,5 @@
 """PDF: the text of its pages, the headings of its outline, and its title."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

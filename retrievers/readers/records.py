@@ -1,7 +1,5 @@
 """Corpora of records: JSONL, a JSON list of ``{title, text}``, and DPR's ``psgs_w100.tsv`` (Karpukhin et al., 2020)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

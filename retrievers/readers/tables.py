@@ -1,7 +1,5 @@
 """Tables, from CSV and spreadsheets: each row a record, with what its columns are called."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

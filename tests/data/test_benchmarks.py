@@ -1,7 +1,5 @@
 """What holds of every benchmark: its layouts become examples, its files and hub copy are found, the rest is named."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

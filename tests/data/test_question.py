@@ -1,7 +1,5 @@
 """A question with the turns before it, and references between quizzes."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from hypothesis import given

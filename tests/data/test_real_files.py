@@ -49,21 +49,6 @@ def test_every_benchmark_but_a_few_has_a_real_file():
     assert {one["file"].split(":")[0] for one in FILES} == set(BENCHMARKS) - without
 
 
-def test_musique_has_the_paragraphs_behind_the_hops(shared_data):
-    examples = load(shared_data("musique:musique")).examples
-    facts = [(fact.title, fact.position) for fact in examples[0].supporting_facts]
-    assert facts == [("Mach number", 4), ("Vinko Dvořák", 5)]
-    assert {len(example.context) for example in examples} == {20}
-    assert all(len(e.quizzes) == len(e.quiz_answers) == int(e.id[0]) for e in examples)
-    assert all(e.quiz_answers[-1] == e.answers[0] for e in examples)
-
-
-def test_ids_stay_from_language_to_language(shared_data):
-    english, chinese = (shared_data(f"xquad-{one}:squad/xquad.{one}.json") for one in ("en", "zh"))
-    assert load(english).ids == load(chinese).ids
-    assert load(english, sample=20).ids == load(chinese, sample=20).ids
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -44,11 +44,12 @@ def ids(folder, query="here", k=10_000):
     return [hit.passage.id for hit in opened(folder).search(query, k)]
 
 
-def test_progress_is_reported(library, tmp_path):
+def test_progress_is_reported(library, tmp_path, monkeypatch):
+    monkeypatch.setattr("keqa.retrievers.local.dense.SHARD", 10)
     seen = []
     build_index(words(2500), tmp_path / "i", progress=seen.append)
     assert seen == [1000, 2000, 2500]
-    build_dense(words(50), tmp_path / "j", model=MODEL, shard=10, progress=lambda *now: seen.append(now))
+    build_dense(words(50), tmp_path / "j", model=MODEL, progress=lambda *now: seen.append(now))
     assert seen[3:] == [(done, 50) for done in range(0, 60, 10)]
 
 
@@ -61,9 +62,8 @@ def test_what_cannot_be_indexed_leaves_nothing_behind(build, tmp_path, passages,
         build(passages)
     if not list((tmp_path / "i").glob("data/vectors-*")):
         assert not (tmp_path / "i").exists()
-    for options in ({"model": "absent/model"}, {"model": MODEL, "shard": 0}):
-        with pytest.raises((ConfigurationError, InputError), match=r"absent/model|at least one passage"):
-            build_dense(passages, tmp_path / "j", **options)
+    with pytest.raises(ConfigurationError, match="absent/model"):
+        build_dense(passages, tmp_path / "j", model="absent/model")
     assert not (tmp_path / "j").exists()
 
 
@@ -172,8 +172,10 @@ FIFTY = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(50)
 CODE = """
 import sys
 from keqa.retrievers import Passage, build_dense
+from keqa.retrievers.local import dense
+dense.SHARD = 10
 given = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(50)]
-build_dense(given, sys.argv[1], model="some/model", shard=10, flat_limit=int(sys.argv[2]))
+build_dense(given, sys.argv[1], model="some/model", flat_limit=int(sys.argv[2]))
 """
 
 
@@ -181,8 +183,9 @@ build_dense(given, sys.argv[1], model="some/model", shard=10, flat_limit=int(sys
 @pytest.mark.parametrize("flat_limit", [100, 10])
 @pytest.mark.parametrize("killed_after", [5, 6])
 def test_encoding_that_is_killed_goes_on_and_ends_in_the_same(
-    library, tmp_path, other_process, killed_after, flat_limit
+    library, tmp_path, other_process, monkeypatch, killed_after, flat_limit
 ):
+    monkeypatch.setattr("keqa.retrievers.local.dense.SHARD", 10)
     # The first two calls find out the length of vectors, the third identifies the model; then each shard is one.
     done = other_process(CODE, killed_after, tmp_path / "i", flat_limit)
     assert done.returncode < 0, done.stderr
@@ -190,7 +193,7 @@ def test_encoding_that_is_killed_goes_on_and_ends_in_the_same(
         opened(tmp_path / "i")
     library.CALLS.clear()
     reported, progress = [], []
-    options = {"model": MODEL, "shard": 10, "flat_limit": flat_limit, "notice": reported.append}
+    options = {"model": MODEL, "flat_limit": flat_limit, "notice": reported.append}
     build_dense(FIFTY, tmp_path / "i", **options, progress=lambda *now: progress.append(now))
     assert progress[0] == ((killed_after - 3) * 10, 50)
     assert ["resuming it" in one for one in reported] == [True]

@@ -1,7 +1,5 @@
 """Evidence documents as a retriever: which one is found, for whom, and what a file of them may be."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -175,18 +175,19 @@ def test_an_index_is_built_and_searched_by_an_api(served, tmp_path, name):
 
 @pytest.mark.server
 def test_what_fails_in_passing_is_asked_again_and_a_build_that_failed_resumes(served, tmp_path, monkeypatch):
+    monkeypatch.setattr("keqa.retrievers.local.dense.SHARD", 50)
     server = served(faults=FaultPlan(0.4, ("429", "500", "503")))
-    build_dense(MANY, tmp_path / "first", model=HOSTED, shard=50, notice=lambda said: None)
+    build_dense(MANY, tmp_path / "first", model=HOSTED, notice=lambda said: None)
     assert any(call.fault for call in server.embedded)
     assert open_index(f"{tmp_path / 'first'}@{HOSTED}").search("Title 17: word17 of 3")[0].passage.id == "17"
     monkeypatch.setattr(embedding, "_PATIENCE", 0.1)
-    reported, options = [], {"model": HOSTED, "shard": 50}
+    reported = []
     server.faults = FaultPlan(1.0, ("500",), only=lambda body: "Title 150: word150 of 3" in body["input"])
     with pytest.raises(RetrievalError, match="did not answer"):
-        build_dense(MANY, tmp_path / "index", **options, notice=reported.append)
+        build_dense(MANY, tmp_path / "index", model=HOSTED, notice=reported.append)
     server.faults = None
     server.embedded.clear()
-    build_dense(MANY, tmp_path / "index", **options, notice=reported.append)
+    build_dense(MANY, tmp_path / "index", model=HOSTED, notice=reported.append)
     assert ("resuming it" in reported[1], "vectors of 150 passages" in reported[2]) == (True, True)
     asked = [text for call in server.embedded for text in call.body["input"]]
     assert not any(text.startswith("Title 149:") for text in asked)

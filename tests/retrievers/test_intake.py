@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from keqa.errors import InputError
 from keqa.retrievers import Passage
 from keqa.retrievers.intake import PassageIntake, SeenIds
-from keqa.retrievers.manifest import SourceHash
 
 
 def test_seen_ids_grow():
@@ -21,12 +20,6 @@ def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
     assert len(set(out)) == len(out) == intake.count == len(ids)
     assert intake.renamed == sum(new != old for new, old in zip(out, ids, strict=True))
     assert out == ids or intake.renamed
-
-
-def test_the_same_passages_have_the_same_hash_however_dirty():
-    left, right = PassageIntake([Passage("a", " Title", "text\x00")]), PassageIntake([Passage("a ", "Title", "text")])
-    assert list(left) == list(right)
-    assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != SourceHash().hexdigest()
 
 
 def test_texts_and_mappings_are_passages_too():

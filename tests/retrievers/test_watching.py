@@ -1,15 +1,12 @@
 """An index that is changed while it is searched."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
 
 from keqa.errors import RetrievalError
 from keqa.programs.fingerprint import retriever_spec
-from keqa.retrievers import Hit, Passage, add_files, build_index, open_index, remove_files
-from keqa.retrievers.base import SharedRetriever
+from keqa.retrievers import Passage, add_files, build_index, open_index, remove_files
 from keqa.retrievers.watching import WatchedRetriever
 
 FIRST = Passage("1", "Harbour", "The harbour of Varn is old.")
@@ -60,25 +57,3 @@ def test_a_file_of_documents_may_be_written_again(tmp_path):
     file.write_text('{"question": "Who?", "text": "Somebody else."}\n')
     assert watched.refresh()
     assert [hit.passage.text for hit in watched.search("Who?")] == ["Somebody else."]
-
-
-class OfServer(SharedRetriever):
-    """An index on a server, whose name stands for another state now and then."""
-
-    states, manifest = ("before",), "before"
-
-    def reload(self):
-        self.manifest = OfServer.states[-1]
-
-    def search_many(self, queries, k=10):
-        return [[Hit(Passage(self.manifest, "", "text"), 1.0)] for _ in queries]
-
-
-def test_an_index_on_a_server_is_asked_for_its_state(monkeypatch):
-    watched = WatchedRetriever("elasticsearch://host:9200/name", OfServer())
-    assert not watched.refresh()
-    with watched.one_state():
-        monkeypatch.setattr(OfServer, "states", ("before", "after"))
-        assert watched.refresh()
-        assert found(watched) == ["before"]
-    assert found(watched) == ["after"]

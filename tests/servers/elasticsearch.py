@@ -4,8 +4,6 @@ The server is not part of this repository. Where `ES_URL` names a user's own clu
 server beside this repository, which needs Java 17.
 """
 
-from __future__ import annotations
-
 import http.client
 import importlib.util
 import json
@@ -16,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from servers.local_http import LocalHandler, LocalServer
@@ -86,7 +84,7 @@ class AlteringServer:
         self.alter, self.to, self.product = alter, to, product
         self.paths: list[str] = []
 
-    def __enter__(self) -> AlteringServer:
+    def __enter__(self) -> Self:
         self._server = LocalServer(_Altering, self)
         self.url = self._server.address.removesuffix("/v1")
         return self

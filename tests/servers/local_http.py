@@ -1,7 +1,5 @@
 """What the servers that play a language model have in common: a quiet HTTP server on a free port of this machine."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import suppress
@@ -16,7 +14,7 @@ class LocalServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 512
 
-    def __init__(self, handler: type[LocalHandler], owner: Any) -> None:
+    def __init__(self, handler: type["LocalHandler"], owner: Any) -> None:
         super().__init__(("127.0.0.1", 0), handler)
         self.owner = owner
         self.address = f"http://127.0.0.1:{self.server_address[1]}/v1"

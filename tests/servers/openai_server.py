@@ -5,8 +5,6 @@ body and how often that same body came before, never on the order in which threa
 a retry is drawn again.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -21,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from servers.local_http import LocalHandler, LocalServer
 
@@ -101,7 +99,7 @@ class Sent:
 class Answer:
     """A call, and what would be a sound answer to it."""
 
-    owner: OpenAIServer
+    owner: "OpenAIServer"
     call: RecordedCall
 
     @cached_property
@@ -210,7 +208,7 @@ class OpenAIServer:
         self._closing = threading.Event()
         self._http: LocalServer | None = None
 
-    def start(self) -> OpenAIServer:
+    def start(self) -> Self:
         self._http = LocalServer(Handler, self)
         return self
 
@@ -221,7 +219,7 @@ class OpenAIServer:
             self._http.stop()
             self._http = None
 
-    def __enter__(self) -> OpenAIServer:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
@@ -317,7 +315,7 @@ class Handler(LocalHandler):
         finally:
             owner.close_call(call)
 
-    def _answer(self, owner: OpenAIServer, call: RecordedCall, embeds: bool) -> Sent:
+    def _answer(self, owner: "OpenAIServer", call: RecordedCall, embeds: bool) -> Sent:
         answer = Answer(owner, call)
         if call.fault not in ("hang", "close"):
             owner.wait(owner.latency)

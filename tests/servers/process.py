@@ -1,7 +1,5 @@
 """The command line in a process of its own that can be killed, started from one that has everything imported."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sys

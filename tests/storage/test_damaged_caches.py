@@ -5,7 +5,7 @@ import sqlite3
 
 import dspy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
@@ -93,7 +93,6 @@ def test_damaged_draws_are_made_again(scripted, tmp_path, value):
     assert len(engine.calls) == 2 * made
 
 
-@settings(deadline=5000)
 @given(JSON, st.fixed_dictionaries({"usage": JSON}, optional={"record": JSON, "reply": JSON, "kind": JSON}))
 def test_no_value_of_a_cache_raises(value, kept):
     for one in (value, kept, {"usage": {}, "record": value}, {"usage": {}, "reply": value, "kind": "ModelResponse"}):

@@ -1,7 +1,5 @@
 """What holds questions, answers or passages is its owner's alone, and one process's at a time."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """What is taken out of what is written: addresses, with a scheme and without, and keys; all else stays."""
 
-from __future__ import annotations
-
 import base64
 import os
 import time

@@ -1,7 +1,5 @@
 """Replies that unpack to more than anybody would send, at each client that KEQA has."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

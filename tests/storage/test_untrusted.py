@@ -1,7 +1,5 @@
 """What the one reader of strangers' files refuses, and that it never waits, allocates or leaves a folder for it."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,4 +1,5 @@
 import os
+from contextlib import ExitStack
 
 import pytest
 from servers import elasticsearch
@@ -25,16 +26,13 @@ def altered(address, elasticsearch_url):
     """Gives the address of the same index by way of a server that alters what the real one answers."""
     if not elasticsearch_url.startswith("http://"):
         pytest.skip("altered answers need a server without TLS and credentials")
-    opened = []
+    with ExitStack() as opened:
 
-    def start(alter):
-        server = elasticsearch.AlteringServer(alter, elasticsearch_url).__enter__()
-        opened.append(server)
-        return index_address(server.url, parse_address(address).name)
+        def start(alter):
+            server = opened.enter_context(elasticsearch.AlteringServer(alter, elasticsearch_url))
+            return index_address(server.url, parse_address(address).name)
 
-    yield start
-    for server in opened:
-        server.__exit__(None, None, None)
+        yield start
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def failing(status, error, **options):
 
 
 def opening(server):
-    return ElasticsearchRetriever.open(index_address(server.url, "wiki"))
+    return ElasticsearchRetriever(index_address(server.url, "wiki"))
 
 
 def refusal(kind, reason):
@@ -50,7 +50,7 @@ def refusal(kind, reason):
 def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "elasticsearch", None)
     with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
-        ElasticsearchRetriever.open("elasticsearch://here/wiki")
+        ElasticsearchRetriever("elasticsearch://here/wiki")
     code = "import sys, keqa.retrievers.elasticsearch.writing; sys.exit('elasticsearch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -61,7 +61,7 @@ def test_nobody_answers(environment):
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     said = rf"{url} cannot be reached \(Connection refused\).*where the cluster speaks TLS, write"
     with pytest.raises(RetrievalError, match=said):
-        ElasticsearchRetriever.open(index_address(url, "wiki"))
+        ElasticsearchRetriever(index_address(url, "wiki"))
 
 
 def test_refused_credentials(environment):
@@ -100,7 +100,7 @@ CONTROL, BYTES = "holds a line end or another control character", "holds bytes t
 def test_what_cannot_be_sent_is_refused_before_anything_is_and_not_repeated(environment, given, message):
     environment(**given)
     with pytest.raises(ConfigurationError, match=f"ELASTICSEARCH_{message}") as caught:
-        ElasticsearchRetriever.open("elasticsearch+https://localhost:1/wiki")
+        ElasticsearchRetriever("elasticsearch+https://localhost:1/wiki")
     shown = "".join(traceback.format_exception(caught.value, chain=True)[-1:])
     assert "geheim" not in shown
     assert caught.value.__cause__ is None
@@ -110,7 +110,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is_and_not_repeated(envi
 def test_no_message_names_a_host_but_in_the_address(monkeypatch):
     monkeypatch.setattr(client, "_RETRIES", 0)
     with pytest.raises(RetrievalError, match="cannot be reached") as caught:
-        ElasticsearchRetriever.open("elasticsearch://no-such-host.invalid/wiki")
+        ElasticsearchRetriever("elasticsearch://no-such-host.invalid/wiki")
     assert "no-such-host" not in without_secrets(str(caught.value))
     reason = "[es-7.lan][10.0.0.5:9300][indices:data/read/get] disconnected"
     with failing(500, refusal("boom", reason)) as server, pytest.raises(RetrievalError) as caught:
@@ -162,13 +162,13 @@ def test_basic_credentials_are_sent(environment, guarded, address, passages):
     environment(USERNAME="elastic", PASSWORD="geheimer")
     with guarded(user="elastic:geheimer", reader="bob:geheim2") as url:
         load_index(passages, index_address(url, name))
-        assert len(ElasticsearchRetriever.open(index_address(url, name)).search("zebra")) == 1
+        assert len(ElasticsearchRetriever(index_address(url, name)).search("zebra")) == 1
         environment(USERNAME="elastic", PASSWORD="falsches")
         with pytest.raises(ConfigurationError, match="does not accept") as caught:
-            ElasticsearchRetriever.open(index_address(url, name))
+            ElasticsearchRetriever(index_address(url, name))
         assert "falsches" not in str(caught.value)
         environment(USERNAME="bob", PASSWORD="geheim2")
-        assert len(ElasticsearchRetriever.open(index_address(url, name)).search("zebra")) == 1
+        assert len(ElasticsearchRetriever(index_address(url, name)).search("zebra")) == 1
         with pytest.raises(ConfigurationError, match=r"do not allow it .*unauthorized for user \[bob\]"):
             load_index(passages, index_address(url, name))
 
@@ -201,15 +201,15 @@ def test_tls_is_spoken_and_the_certificate_checked(environment, guarded, address
         environment(API_KEY="id:secret", CA_CERTS=str(folder / "cert.pem"))
         load_index(passages, there)
         environment(API_KEY="id:secret", FINGERPRINT=fingerprint)
-        assert len(ElasticsearchRetriever.open(there).search("zebra")) == 1
+        assert len(ElasticsearchRetriever(there).search("zebra")) == 1
         environment(API_KEY="id:secret")
         with pytest.raises(ConfigurationError, match=r"is not trusted: .*ELASTICSEARCH_CA_CERTS"):
-            ElasticsearchRetriever.open(there)
+            ElasticsearchRetriever(there)
         environment(API_KEY="id:secret", FINGERPRINT=("BB" if fingerprint[:2] == "AA" else "AA") + fingerprint[2:])
         with pytest.raises(ConfigurationError, match="is not trusted"):
-            ElasticsearchRetriever.open(there)
+            ElasticsearchRetriever(there)
         with pytest.raises(RetrievalError, match=r"write elasticsearch\+https://"):
-            ElasticsearchRetriever.open(there.replace("+https", ""))
+            ElasticsearchRetriever(there.replace("+https", ""))
 
 
 @pytest.mark.parametrize("given", [{}, {"FINGERPRINT": "AA:" * 31 + "AA"}])
@@ -218,5 +218,5 @@ def test_a_server_without_tls_is_reported_from_a_certificate(environment, given)
     with AlteringServer(lambda *_: version_reply()) as server:
         there = index_address(server.url.replace("http", "https"), "wiki")
         with pytest.raises(ConfigurationError, match=r"does not speak TLS .*: write elasticsearch:// in") as caught:
-            ElasticsearchRetriever.open(there)
+            ElasticsearchRetriever(there)
     assert "certificate" not in str(caught.value)

@@ -49,10 +49,10 @@ def test_the_text_is_searched_as_without_vectors_and_an_index_without_any_says_s
         open_index(f"{dense}@{MODEL}")
     with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
         load_index(MANY[:5], address, query_prefix="query: ")
-    plain = ElasticsearchRetriever.open(address)
+    plain = ElasticsearchRetriever(address)
     before, manifest = plain.search_many(QUERIES, 5), plain.manifest
     load_index(MANY, address, model=MODEL)
-    with_vectors = ElasticsearchRetriever.open(address)
+    with_vectors = ElasticsearchRetriever(address)
     assert with_vectors.search_many(QUERIES, 5) == before
     # A cache of retrievals takes what the manifest says for what is searched.
     assert type(with_vectors.manifest) is type(manifest)

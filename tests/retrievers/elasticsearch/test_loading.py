@@ -75,7 +75,7 @@ def test_counts_progress_and_manifest(address, client, words, tmp_path):
     assert notices == ["3 passages had an id that was taken and got a suffix such as ~2"]
     assert (manifest.passages, manifest.name, manifest.sources) == (2505, name_of(address), ("x.tsv",))
     assert (manifest.language, manifest.analyzer.tokenizer) == ("en", "english")
-    assert ElasticsearchRetriever.open(address).manifest == manifest
+    assert ElasticsearchRetriever(address).manifest == manifest
     assert behind(client, address) == {manifest.data: [name_of(address)]}
     assert stored(client, address) == sorted([*numbers(2500), "0~2", "1~2", "2~2", long, long[:-1] + "e"])
     embedded = build_index(given, tmp_path / "i")
@@ -107,7 +107,7 @@ def test_copies_of_an_index(address, client, words, monkeypatch):
     notices = []
     load_index(words(3), address, replicas=client.cluster.health()["number_of_data_nodes"], notice=notices.append)
     assert "not all copies" in notices[0]
-    assert len(ElasticsearchRetriever.open(address).search("word")) == 3
+    assert len(ElasticsearchRetriever(address).search("word")) == 3
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_cannot_be_loaded_leaves_nothing_behind(address, client, given, opt
 
 def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, passages, words, small):
     old = load_index(passages, address)
-    retriever = ElasticsearchRetriever.open(address)
+    retriever = ElasticsearchRetriever(address)
     stop, seen = threading.Event(), set()
 
     def search():
@@ -156,7 +156,7 @@ def test_an_old_index_that_has_another_alias_stays_and_so_do_indexes_of_longer_n
     assert notices == [f"the earlier index {old.data} stays, since another alias stands for it"]
     aliases = {old.data: [f"{name_of(address)}-mine"], new.data: [name_of(address)]}
     assert behind(client, address) == {**aliases, longer.data: [f"{name_of(address)}-en"]}
-    assert ElasticsearchRetriever.open(f"{address}-en").manifest == longer
+    assert ElasticsearchRetriever(f"{address}-en").manifest == longer
 
 
 def test_what_another_made_or_is_of_other_sources_is_left_alone(address, client, passages):
@@ -182,7 +182,7 @@ def test_a_killed_load_is_never_opened_and_resumes_where_it_was(
 ):
     run_killed(f"load_index(words({MANY}, 2500), {address!r})")
     with pytest.raises(RetrievalError, match="is not finished"):
-        ElasticsearchRetriever.open(address)
+        ElasticsearchRetriever(address)
     (left,) = behind(client, address)
     sent = []
 
@@ -202,7 +202,7 @@ def test_a_killed_load_is_never_opened_and_resumes_where_it_was(
     assert deleted(client, manifest) == 0
     # A killed load that would take its place leaves it as it was, and is in nobody's way.
     run_killed(f"load_index(words({MANY // 2}, 1000), {address!r})")
-    assert ElasticsearchRetriever.open(address).manifest == manifest
+    assert ElasticsearchRetriever(address).manifest == manifest
     manifest = load_index(passages[:2], address, notice=notices.append)
     assert "again (its passages or settings are others)" in notices[1]
     assert behind(client, address) == {manifest.data: [name_of(address)]}
@@ -236,10 +236,10 @@ def test_killed_inside_publishing_nothing_is_sent_again(
         """
     )
     if requests == 5:
-        assert ElasticsearchRetriever.open(address).manifest.passages == 100
+        assert ElasticsearchRetriever(address).manifest.passages == 100
         assert load_index(passages, address).passages == 4
         return
-    assert ElasticsearchRetriever.open(address).manifest == old
+    assert ElasticsearchRetriever(address).manifest == old
     (left,) = set(behind(client, address)) - {old.data}
     sent, notices = [], []
 
@@ -267,7 +267,7 @@ def test_a_switch_that_fails_keeps_what_was_loaded(address, client, passages, wo
 
     with pytest.raises(RetrievalError, match=r"could not be published: .* answered 500 \(it broke\)"):
         load_index(words(100), altered(refusing))
-    assert ElasticsearchRetriever.open(address).manifest == old
+    assert ElasticsearchRetriever(address).manifest == old
     (left,) = set(behind(client, address)) - {old.data}
     assert load_index(words(100), address).data == left
 
@@ -302,7 +302,7 @@ def test_a_passage_that_changed_meanwhile_is_as_given(address, words, small):
     given = words(900)
     given[70] = Passage("70", "", "other")
     assert load_index(given, address).passages == 900
-    assert [hit.passage.id for hit in ElasticsearchRetriever.open(address).search("other")] == ["70"]
+    assert [hit.passage.id for hit in ElasticsearchRetriever(address).search("other")] == ["70"]
 
 
 def test_a_corpus_that_shrank_meanwhile_is_loaded_again(address, client, words, small, run_killed):
@@ -392,4 +392,4 @@ def test_a_load_without_rights_on_the_cluster_is_published(address, words, alter
     notices = []
     manifest = load_index(words(3), altered(guarding), notice=notices.append)
     assert ["privilege monitor on the cluster" in notice for notice in notices] == [True]
-    assert ElasticsearchRetriever.open(address).manifest == manifest
+    assert ElasticsearchRetriever(address).manifest == manifest

@@ -41,7 +41,7 @@ def made(count, seed):
 def test_no_question_is_lost_when_a_node_is(cluster):
     address = index_address(",".join(cluster.urls), "wiki")
     load_index([Passage(str(n), f"t{n}", text) for n, text in enumerate(made(3000, 0))], address)
-    opened = ElasticsearchRetriever.open(address)
+    opened = ElasticsearchRetriever(address)
     with connect(parse_address(address)) as client:
         # Every copy is where it stays.
         asked = client.options(request_timeout=330).cluster.health

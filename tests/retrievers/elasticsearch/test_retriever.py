@@ -15,7 +15,7 @@ from keqa.retrievers.engines import facts_of
 @pytest.fixture
 def loaded(address, passages):
     load_index(passages, address)
-    opened = ElasticsearchRetriever.open(address)
+    opened = ElasticsearchRetriever(address)
     yield opened
     opened.close()
 
@@ -65,7 +65,7 @@ def test_scores_and_their_order_do_not_depend_on_the_number_of_shards(address, p
     load_index(given, f"{address}-1")
     load_index(given, f"{address}-3", shards=3)
     queries = ["analytical engine", "zebra", "rock band in London", "the first program"]
-    one, three = (ElasticsearchRetriever.open(f"{address}-{n}") for n in (1, 3))
+    one, three = (ElasticsearchRetriever(f"{address}-{n}") for n in (1, 3))
     assert one.search_many(queries) == three.search_many(queries)
     for k in (1, 7, 20, 50):
         assert ids(three.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
@@ -83,14 +83,14 @@ def test_an_index_of_another_analyzer_is_refused(address, client, loaded):
         analyzer = {"version": version, "language": language, "tokenizer": tokenizer, "title_weight": 0.5}
         client.indices.put_mapping(index=loaded.manifest.data, meta={"keqa": {**said, "analyzer": analyzer}})
         with pytest.raises(RetrievalError, match=r"was built with .*does not know .*Load it again"):
-            ElasticsearchRetriever.open(address)
+            ElasticsearchRetriever(address)
 
 
 def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp_path, passages):
     build_index(passages, tmp_path / "i")
     load_index(passages, address)
     queries = ["zebra stripes", "analytical engine", "The Who"]
-    embedded, loaded = open_index(tmp_path / "i"), ElasticsearchRetriever.open(address)
+    embedded, loaded = open_index(tmp_path / "i"), ElasticsearchRetriever(address)
     for ours, theirs in zip(embedded.search_many(queries), loaded.search_many(queries), strict=True):
         assert ids(ours) == ids(theirs) != []
         # Lucene leaves out the constant factor k1 + 1.
@@ -108,7 +108,7 @@ def test_function_words_within_chinese_words_are_searched_for(address):
     given = [Passage(own, "猫" if own == "c" else "", text) for own, text in zip("abcd", texts, strict=True)]
     load_index(given, address, language="zh")
     queries = ["了解", "目的", "目的地", "了解目的地", "The 猫 的"]
-    found = [sorted(ids(hits)) for hits in ElasticsearchRetriever.open(address).search_many(queries)]
+    found = [sorted(ids(hits)) for hits in ElasticsearchRetriever(address).search_many(queries)]
     assert found == [["b"], ["a"], ["a"], ["a", "b"], ["c"]]
 
 
@@ -127,7 +127,7 @@ def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered
             answers[0] = {"status": 404, "error": {"type": "search_context_missing_exception", "reason": "no context"}}
 
     alter, requests = changing(change)
-    found = ElasticsearchRetriever.open(altered(alter)).search_many(["zebra", "analytical engine", "London"])
+    found = ElasticsearchRetriever(altered(alter)).search_many(["zebra", "analytical engine", "London"])
     assert found == expected
     assert requests == [3, 2, 1, 1]
     assert pauses == [0.1, 0.2, 0.4]
@@ -144,7 +144,7 @@ def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered
 def test_answers_that_stay_partial_are_failures(loaded, altered, pauses, change, message):
     alter, requests = changing(lambda answers, number: change(answers[0]))
     with pytest.raises(RetrievalError, match=rf"{message}.* \(asked again for 90 seconds\)"):
-        ElasticsearchRetriever.open(altered(alter)).search("zebra")
+        ElasticsearchRetriever(altered(alter)).search("zebra")
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[3.0] * 28]
     assert requests == [1] * 34
 
@@ -164,7 +164,7 @@ def test_a_request_that_fails_in_passing_is_sent_again(loaded, altered, pauses):
     error = {"error": {"type": "x", "reason": "busy"}, "status": 503}
     # The client itself asks six times without a pause.
     alter, left = refusing([((503, error), 6), ((429, error), 6), ((502, "<p>Bad Gateway"), 6), ((504, error), 8)])
-    assert ElasticsearchRetriever.open(altered(alter)).search("zebra") == expected
+    assert ElasticsearchRetriever(altered(alter)).search("zebra") == expected
     assert (left, pauses) == ([], [0.1, 0.2, 0.4, 0.8])
 
 
@@ -173,7 +173,7 @@ def test_a_request_that_can_never_pass_fails_at_once(loaded, altered, pauses, st
     alter, left = refusing([((status, {"error": {"type": "x", "reason": "no"}, "status": status}), 2)])
     kind = ConfigurationError if status in (401, 403) else RetrievalError
     with pytest.raises(kind, match=rf"credentials|do not allow it|answered {status} \(no\)"):
-        ElasticsearchRetriever.open(altered(alter)).search("zebra")
+        ElasticsearchRetriever(altered(alter)).search("zebra")
     assert (len(left), pauses) == (1, [])
 
 
@@ -197,7 +197,7 @@ def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(addr
             answers[0].update(status=400, error=closing)
 
     alter, requests = changing(change)
-    assert ids(ElasticsearchRetriever.open(altered(alter)).search("zebra")) == ["n"]
+    assert ids(ElasticsearchRetriever(altered(alter)).search("zebra")) == ["n"]
     assert (requests, pauses) == ([1, 1], [])
 
 
@@ -224,10 +224,10 @@ def test_what_is_no_index_is_not_opened(address, client):
     name = parse_address(address).name
     message = rf"there is no index {name} at .*--engine elasticsearch --url http.* --name {name}`"
     with pytest.raises(RetrievalError, match=message):
-        ElasticsearchRetriever.open(address)
+        ElasticsearchRetriever(address)
     client.indices.create(index=f"{name}-1", aliases={name: {}})
     with pytest.raises(RetrievalError, match="was not made by KEQA"):
-        ElasticsearchRetriever.open(address)
+        ElasticsearchRetriever(address)
     client.indices.create(index=f"{name}-2", aliases={name: {}})
     with pytest.raises(RetrievalError, match="is an alias of several indexes"):
-        ElasticsearchRetriever.open(address)
+        ElasticsearchRetriever(address)

@@ -37,6 +37,7 @@ CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
 
 BOOK = ("The Harbour", "Ann Lee", "1998-02-01")
 OUTLINE = [("Beginnings", 0), ("The end", 1)]
+TOLLS = [[(14, "1.1 Toll"), (10, "A ship pays 40."), (14, "1.2 Berth"), (10, "It lies at N4.")]]
 RULES = "Rules of the harbour"
 # What makes each, the titles, and of the first passage and the last one how they begin, page, heading and date.
 FORMATS = {
@@ -46,6 +47,7 @@ FORMATS = {
     "days.xlsx": lambda: files.xlsx({"Ships": [["Name", "Built", "Sailed"], ["Hilda", *DAYS]]}),
     "b.epub": lambda: files.epub(*BOOK, CHAPTERS),
     "m.pdf": lambda: files.pdf(PAGES, "A History", "D:20190203", OUTLINE),
+    "two.pdf": lambda: files.pdf(TOLLS, "Tolls", outline=[("Toll", 0), ("1.2 Berth", 0)]),
     "c.csv": lambda: CSV.encode("cp1252"),
     "text.csv": lambda: b'title,text\nUlm,"High, and old."\n',
     "one.csv": lambda: b"one column\nUlm\n",
@@ -73,6 +75,11 @@ FOUND = {
         "A History",
         ("The mill stood", "page 1", "Beginnings", "2019-02-03"),
         ("The mill stood", "page 2", "The end", "2019-02-03"),
+    ],
+    "two.pdf": [
+        "Tolls",
+        ("# Toll\nA ship pays 40.", "page 1", "Toll", ""),
+        ("# 1.2 Berth\nIt lies at N4.", "page 1", "1.2 Berth", ""),
     ],
     "c.csv": ["c", (f"{ULM} (Stadt: Ulm; Jahr: 1890)", "", "row 2", ""), ("Stadt: Bonn; Jahr: 1949", "", "row 3", "")],
     "text.csv": ["Ulm", ("High, and old.", "", "row 2", "")],

@@ -1,7 +1,5 @@
 """E-mail messages as documents."""
 
-from __future__ import annotations
-
 from email.message import EmailMessage
 
 import pytest
