@@ -18,6 +18,7 @@ from keqa.programs.calls.session import CallLimiter, Session, context, note, run
 from keqa.programs.calls.texts import Copies, text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
+from keqa.programs.sentences import words_of
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
 _ALIKE = 0.9
@@ -164,9 +165,13 @@ class FollowUp(Stage):
 
 
 def is_the_question(quiz: str, question: str) -> bool:
-    """Whether a quiz is the question itself, or all but that: language models mend its spelling, or change a word."""
+    """Whether a quiz is the question itself, or all but that: language models mend its spelling, or change a word.
+
+    One that leaves words out may be a part of it, such as that of the first of two years.
+    """
     first, second = normalize(quiz), normalize(question)
-    return first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
+    alike = first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
+    return alike and len(words_of(first)) >= len(words_of(second))
 
 
 def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> list[Quiz]:

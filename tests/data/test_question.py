@@ -31,6 +31,8 @@ from keqa.errors import InputError
         ("Who wrote War or Peace?", ()),
         ("Who won, and why or how?", ()),
         ("Is Oslo larger, or Bergen?", ()),
+        ("Who helps me if I lose my badge, key or phone?", ()),
+        ("Who approves travel in Norway, Sweden or Denmark?", ()),
     ],
 )
 def test_the_two_between_which_is_asked(question, two):

@@ -230,6 +230,13 @@ def test_who_is_asked_for_one_of_two_names_one_of_them(made, first, answer, summ
     assert ("NoAlternative" in causes, record.touched) == (summaries == 2, False)
 
 
+def test_a_quiz_of_the_question_without_some_words_is_a_part_of_it(made):
+    parts = [f"Where was the author of The Grey Harbour of {place} born?" for place in ("Oslo", "Ulm")]
+    program, _ = made(said=replies(["Bergen", "Bonn"], quizzes=parts))
+    record = program("Where was the author of The Grey Harbour of Oslo and Ulm born?").record
+    assert [quiz.text for quiz in record.quizzes] == parts
+
+
 # Reading and citing.
 
 
