@@ -279,7 +279,7 @@ def learned_forms(
 ) -> dict[str, Stage]:
     """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions.
 
-    And the summary, where it has none: it gives the answer its form, also to a question that is its own only quiz.
+    And the summary, where it has none and sums up no single quiz yet: it gives the answer to such a question its form.
     """
     twin: KEQA = program.deepcopy()
     twin.change(draft=True, cite=True)
@@ -287,7 +287,8 @@ def learned_forms(
     examples, found = {one.id: one for one in trainset}, {}
     traces = asking.traces(before, trainset, "answering training questions")
     pools = of_forms(program, traces, options.threshold)
-    if not had[SUMMARY].demos:
+    # Else it would be kept without having scored better than the program as it is.
+    if not had[SUMMARY].demos and not program.summarize_single:
         pools[SUMMARY] = list(_summaries([trace for trace in traces if is_right(trace, options.threshold)]))
     for name, pool in pools.items():
         if (name in had and name != SUMMARY) or name not in predictors:

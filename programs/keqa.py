@@ -231,8 +231,8 @@ class KEQA(Program):
         if settle == "cascade" and self.settings.chooser is None and style in ("report", "table"):
             # What one search tells may be enough to answer, and is little to write from.
             settle = "quizzes"
-        # What else is written, or a later step of a cascade, is the answer; until then, the short one is a draft of it.
-        with _as_draft(writes or settle == "cascade"):
+        # What else is written, or chosen of the answers there are, is the answer; until then, each is a draft of it.
+        with _as_draft(writes or (settle == "cascade" and self.settings.chooser is not None)):
             if settle == "quizzes":
                 await self._take_apart(asked, story)
             else:
@@ -251,8 +251,10 @@ class KEQA(Program):
         def draft(asked: Question) -> Awaitable[Draw]:
             return self.examination.draft(asked.question, asked.answer_type, asked.choices)
 
-        def read(asked: Question, draft: Draw | None) -> Awaitable[QuizRecord]:
-            return self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
+        async def read(asked: Question, draft: Draw | None) -> QuizRecord:
+            # Of a cascade, a later step may be the answer.
+            with _as_draft(self.settings.settle == "cascade"):
+                return await self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
         how = (self.settings.settle, self.settings.chooser, self.declines)
         await Settling(*how, draft, read, self._take_apart).run(asked, story)

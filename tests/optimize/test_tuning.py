@@ -203,6 +203,10 @@ def test_the_stages_of_one_call_are_taken_where_they_save_calls(setting, tuned, 
     before.append(dict(world.engine.count))
     assert learned_forms(world.program, world.program, world.train, asking, Options()).keys() == forms.keys()
     assert world.engine.count == before[1], "calls that were made are not made again"
+    # What sums up single quizzes already is not changed without a comparison.
+    sums = world.program.deepcopy()
+    sums.summarize_single = True
+    assert "summarizing" not in learned_forms(sums, world.program, world.train, asking, Options())
     grid = only(draft=BOTH, cite=BOTH, summarize_single=BOTH)
     found = Tuning(world.program, world.val, asking, grid=grid, cost_per_call=0.01, forms=forms).run()
     own, drafted, *_ = found.curve
