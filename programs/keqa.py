@@ -310,15 +310,18 @@ class KEQA(Program):
         asking = partial(self.summarizing.acall, asked.question, story.answered)
         try:
             explanation, answer = await asking(asked.answer_type, asked.choices)
-            if (either := _not_named(answer, asked)) and not is_abstention(answer):
-                # Small language models answer with the date or the director by which two films were compared.
-                note("summarize", "NoAlternative", f"{answer!r} is none of the two", "asked which of them it is")
-                explanation, answer = await asking("choice", either)
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
             note("summarize", error.cause, error.message, otherwise)
             return False
+        if (either := _not_named(answer, asked)) and not is_abstention(answer):
+            # Small language models answer with the date or the director by which two films were compared.
+            note("summarize", "NoAlternative", f"{answer!r} is none of the two", "asked which of them it is")
+            try:
+                explanation, answer = await asking("choice", either)
+            except CallError as error:
+                note("summarize", error.cause, error.message, "kept the answer that there was")
         if not settles and is_abstention(answer, asked.choices):
             return False
         story.explanation, story.answer, story.answer_source = explanation, answer, "summary"

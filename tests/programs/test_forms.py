@@ -230,6 +230,16 @@ def test_who_is_asked_for_one_of_two_names_one_of_them(made, first, answer, summ
     assert ("NoAlternative" in causes, record.touched) == (summaries == 2, False)
 
 
+def test_who_cannot_be_asked_which_of_two_has_answered(made):
+    def said(name, inputs, config):
+        if name == "Summarize":
+            return "" if inputs["answer_type"] == "choice" else {"explanation": "So.", "answer": "Ann Ok"}
+        return replies(("Ann Ok", "Oslo"))(name, inputs, config)
+
+    record = made(said=said)[0]("Which film has the older author, Bergen Sun or Oslo Moon?").record
+    assert (record.answer, record.answer_source, record.touched) == ("Ann Ok", "summary", True)
+
+
 def test_a_quiz_of_the_question_without_some_words_is_a_part_of_it(made):
     parts = [f"Where was the author of The Grey Harbour of {place} born?" for place in ("Oslo", "Ulm")]
     program, _ = made(said=replies(["Bergen", "Bonn"], quizzes=parts))
