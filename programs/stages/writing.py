@@ -74,7 +74,7 @@ _BEGINNINGS: Mapping[Style, tuple[str, str]] = {
         r"|(nenne?|nennen sie|liste|listen sie|zähle?|zählen sie)\b.* (alle|sämtliche)\b",
     ),
     "table": (
-        r"compare[zr]?\b(?!-)|vergleich(e|en sie)\b|compar(a|en)\b",
+        r"compare[zr]?\b(?!-| (?:to|with)\b)|vergleich(e|en sie)\b|compar(a|en)\b",
         r"contrast (the|.* (and|to|with))\b|vergleich\b|(比较|对比)(?=.*[和与跟、两三各这])",
     ),
 }

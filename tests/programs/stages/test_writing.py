@@ -361,6 +361,7 @@ STYLES = {
         What is the list price of a train? | Name the boss of Meridian Rail. | Name all-time champions' coach
         Name everyone's boss | Name one river | Lists of mayors are kept where? | Resume templates are kept where?
         Compared to 2020, how many people work in Bremen? | Compare-and-swap is used by which processors?
+        Compare to 2020, how much more was spent? | Compare with the plan: what is missing?
         Contrast agents are used for what? | Contrast is measured how? | Summary of findings is due when?
         Who summarised the travel policy? | Described by whom? | List view or table view?
         Wer leitet Projekt Hafen? | Zählen alle Flüsse zur Donau? | Nennen alle Zeugen denselben Täter?
