@@ -122,7 +122,7 @@ class DeclaredKeqa(CommonSettings):
         About(
             "Answer from memory alone (draft), by one search and one reading, or by quizzes; cascade goes from one to "
             "the next where --chooser finds it worth the cost; without one from reading to quizzes, where it has to.",
-            "quizzes",
+            "quizzes; of ask, chat and serve over an index of your own, cascade",
             tried=("draft", "reading", "quizzes", "cascade"),
         ),
     ] = "quizzes"

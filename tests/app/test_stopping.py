@@ -167,7 +167,15 @@ def test_an_answer_that_is_being_written_is_given_up(tmp_path, server, own_index
         return usual(messages, n, body)
 
     server.reply, server.word_latency = reply, 0.1
-    asked = ["ask", "To whom is the mayor of Carmouth married?", "--index", own_index, "--no-look-first"]
+    asked = [
+        "ask",
+        "To whom is the mayor of Carmouth married?",
+        "--index",
+        own_index,
+        "--no-look-first",
+        "--settle",
+        "quizzes",
+    ]
     asked += ["--lm", "openai/scripted", "--api-base", server.api_base]
     terminal = on_terminal(*asked, tmp_path=tmp_path)
     terminal.until("Flora Flora")

@@ -58,8 +58,8 @@ STREAM = {
     0.1: "fb4a6225f30d9c24",
     0.3: "f4654d1ab64acbcd",
     0.55: "016e5b0f7b2863b6",
-    0.7: "99d0ae93f19ee6ba",
-    0.9: "63820f2f9d3ee33e",
+    0.7: "237c7cfa38c8810a",
+    0.9: "12b01bfd474fd2be",
 }
 """By progress, of what is drawn then."""
 

@@ -76,7 +76,7 @@ def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     asked = ("ask", "To whom is the mayor of Carmouth married?", "--json")
     (folder / "keqa.toml").write_text(
         f'lm = "openai/scripted"\napi_base = "{server.api_base}"\nindex = "{own_index}"\n'
-        "[ask]\ntries = 3\nno_look_first = true\ndraft = false\n"
+        "[ask]\ntries = 3\nno_look_first = true\ndraft = false\nsettle = 'quizzes'\n"
     )
     assert keqa_command(*asked).code == 2
     assert keqa_command("config", "trust").code == 0
