@@ -161,7 +161,7 @@ _WORD = re.compile(r"\w+")
 _BEFORE_ANSWER = {"so", "thus", "therefore", "the", "my", "your", "final", "correct", "short"}
 _CHINESE = {"答", "答案", "回答", "答案是", "答案为", "正确答案", "正确答案是"}
 # In the middle of a line it is a part of a sentence.
-_ENDED = re.compile(r"\[++[^\S\n]*+#++[^\S\n]*+completed\b[^\S\n]*+#*+[^\S\n]*+\]*+[^\S\n]*+(?=\n|\Z)")
+_ENDED = re.compile(r"(?<!\[)\[++[^\S\n]*+#++[^\S\n]*+completed\b[^\S\n]*+#*+[^\S\n]*+\]*+[^\S\n]*+(?=\n|\Z)")
 # As in `keqa.signatures.markers`, at the start of a line; written with less care.
 _FIELD = re.compile(
     r"^[^\S\n]*(?:\[\[++[^\S\n]*#|\[[^\S\n]*##)#*+[^\S\n]*(?:(\w+)[^\S\n]*(#++[^\S\n]*\]++)?)?", re.MULTILINE

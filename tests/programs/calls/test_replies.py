@@ -222,6 +222,9 @@ def test_it_is_the_first_line_that_tells_something(lines):
 def test_text_loses_a_marker_left_in():
     assert text_of(" Paris [[ ## completed ## ]]\n") == "Paris"
     assert text_of(None) == ""
+    # However many brackets: an ending is looked for once in a run of them.
+    assert text_of("Paris [[[[## completed") == "Paris"
+    assert text_of("[" * 100_000) == "[" * 100_000
 
 
 INPUTS = ["Who is the CFO of Meridian Rail?", "The CFO of Meridian Rail is Ida Holm; it has four offices."]
