@@ -32,15 +32,6 @@ _MISSING: Final = ("NAType", "NaTType")
 # What gives the rows of a table, by how one of pandas, polars and pyarrow is recognised without it. That of polars has
 # `to_dict` as well, which takes no such argument.
 _ROWS: Final = (("to_dicts", "to_dicts()"), ("to_pylist", "to_pylist()"), ("to_dict", 'to_dict("records")'))
-# Only where two are compared: in "Whom do I tell if I lose my badge, key or phone?" nobody is asked for one of them.
-_COMPARES = (
-    r"\b(?:first|last|more|less|fewer|most|least|better|best|worse|worst|(?:bigg|broad|cheap|clos|cold|deep|earli|eld|fast"
-    r"|great|heavi|high|hott|larg|lat|light|long|low|near|new|old|rich|short|slow|small|soon|strong|tall|warm|wid|young)"
-    r"(?:er|est))\b"
-)
-_ALTERNATIVES = re.compile(
-    rf"^(?:which|who)\b(?=[^,:]*{_COMPARES})[^,:]*[,:](?!\s*and\b)\s*([^,?]+?),?\s+or\s+([^?]+?)\s*\?*$", re.IGNORECASE
-)
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
 _MOST_DIGITS = 18
@@ -178,12 +169,6 @@ class BrokenReference:
     cause: str
     message: str
     fatal: bool
-
-
-def alternatives(question: str) -> tuple[str, str] | tuple[()]:
-    """The two between which a question asks, as in "Which is older, Bergen or Molde?"; empty where it does not."""
-    found = _ALTERNATIVES.search(question)
-    return (found[1], found[2]) if found else ()
 
 
 def references(text: str) -> tuple[int, ...]:

@@ -131,7 +131,8 @@ class Ways:
     def _cascade(self) -> None:
         """Learn the arbiter and the chooser from what the ways before answer to the training questions.
 
-        A cascade without a chooser, which reads and takes apart what is not told, learns nothing and is tried as well.
+        A cascade without a chooser has nothing to learn and is tried as well: it reads first, and takes the question
+        apart where the passages do not answer it.
         """
         if self.kept.way == "draft":
             return

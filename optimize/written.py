@@ -20,15 +20,15 @@ def by_words(passages: Sequence[str], sentence: str) -> bool:
 def written_scores(written: Written, golds: Sequence[str], entails: Entails = by_words) -> dict[str, float]:
     """What a written answer is worth, from 0 to 1: its citations, and the gold answers in it.
 
-    ``citation recall`` and ``citation precision`` are ALCE's; ``told`` says whether it has a gold answer as whole
-    words. The gold answers of a list are its members: ``list recall`` and ``list precision`` count them.
+    ``citation recall`` and ``citation precision`` are ALCE's; ``answer contained`` says whether a gold answer stands
+    in it as whole words. The gold answers of a list are its members: ``list recall`` and ``list precision`` count them.
     """
     texts = [f"{one.title}\n{one.text}" for one in written.passages]
     given = [Cited(one.bare, [texts[number - 1] for number in one.citations]) for one in written.given]
     quality = citation_quality(given, entails)
     scores = {"citation recall": quality.recall, "citation precision": quality.precision}
     if golds:
-        scores["told"] = float(contains_answer(written.plain, golds))
+        scores["answer contained"] = float(contains_answer(written.plain, golds))
     if golds and written.style == "list":
         recall, precision = list_quality([one.bare for one in written.given], golds)
         scores |= {"list recall": recall, "list precision": precision}
@@ -48,7 +48,7 @@ def written_quality(example: Any, prediction: Any, trace: Any = None) -> float:
     scores = written_scores(written, example.answers)
     shares = [("citation recall", "citation precision"), ("list recall", "list precision")]
     cited, listed = (_harmonic(*(scores.get(name, 0.0) for name in names)) for names in shares)
-    right = listed if written.style == "list" else scores.get("told", 0.0)
+    right = listed if written.style == "list" else scores.get("answer contained", 0.0)
     return (right + cited) / 2
 
 

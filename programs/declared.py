@@ -121,13 +121,13 @@ class DeclaredKeqa(CommonSettings):
         Settle,
         About(
             "Answer from memory alone (draft), by one search and one reading, or by quizzes; cascade goes from one to "
-            "the next where --chooser finds it worth the cost; without one from reading to quizzes, where it has to.",
+            "the next where --chooser finds it worth the cost; without one, to quizzes where reading gives no answer.",
             "quizzes; of ask, chat and serve over an index of your own, cascade",
             tried=("draft", "reading", "quizzes", "cascade"),
         ),
     ] = "quizzes"
     """Where guesses are not wanted, ``draft`` reads as well, and a cascade begins with reading: a memory is no answer
-    that documents give. Without a chooser it does so always, and takes apart what passages do not tell."""
+    that documents give. Without a chooser it always does, and takes apart what the passages do not answer."""
     chooser: Annotated[
         Annotated[Any, CHOOSER] | None,
         About("Of --settle cascade: a file that keqa boundary train --kind chooser wrote.", kind=Path),

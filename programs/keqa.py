@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
-from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import dspy
 
-from keqa.data.question import Question, Quiz, alternatives, broken_references, resolvable, resolved_text
+from keqa.data.question import Question, Quiz, broken_references, resolvable, resolved_text
 from keqa.errors import ConfigurationError
-from keqa.metrics.answers import is_abstention, tokens
+from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError
@@ -307,21 +306,15 @@ class KEQA(Program):
 
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
-        asking = partial(self.summarizing.acall, asked.question, story.answered)
         try:
-            explanation, answer = await asking(asked.answer_type, asked.choices)
+            explanation, answer = await self.summarizing.acall(
+                asked.question, story.answered, asked.answer_type, asked.choices
+            )
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
             note("summarize", error.cause, error.message, otherwise)
             return False
-        if (either := _not_named(answer, asked)) and not is_abstention(answer):
-            # Small language models answer with the date or the director by which two films were compared.
-            note("summarize", "NoAlternative", f"{answer!r} is none of the two", "asked which of them it is")
-            try:
-                explanation, answer = await asking("choice", either)
-            except CallError as error:
-                note("summarize", error.cause, error.message, "kept the answer that there was")
         if not settles and is_abstention(answer, asked.choices):
             return False
         story.explanation, story.answer, story.answer_source = explanation, answer, "summary"
@@ -431,13 +424,6 @@ def _missing(story: RecordBuilder) -> str | None:
     if "failed" in sources:
         return "a quiz failed"
     return _BLOCKED if sources & {"blocked", "skipped", "unanswered"} else None
-
-
-def _not_named(answer: str, asked: Question) -> list[str]:
-    """The two between which a question asks, where an answer has not the words of one of them."""
-    either = alternatives(asked.question) if asked.answer_type == "short" else ()
-    said = {*tokens(answer)}
-    return [] if any(said >= {*words} or said <= {*words} for words in map(tokens, either)) else [*either]
 
 
 def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:

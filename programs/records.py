@@ -35,7 +35,6 @@ _NO_FAILURES = frozenset(
         "LaterReference",
         "MissingDrafts",
         "MissingReference",
-        "NoAlternative",
         "NoAnswerStated",
         "NoCitation",
         "NoRephrasing",

@@ -1,8 +1,8 @@
 """By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes.
 
 KEQA's idea one level up: is the whole question known, does one search settle it, or has it to be taken apart? A chooser
-says so from the answers there are (`keqa.programs.boundary.chooser`). Without one a question is read about first, and
-taken apart where the passages of that one search do not tell.
+says so from the answers there are (`keqa.programs.boundary.chooser`). Without one the passages of one search are read
+first, and a question is taken apart where they do not answer it.
 """
 
 from __future__ import annotations

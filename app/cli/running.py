@@ -199,11 +199,11 @@ def standing(tally: Tally) -> str:
 
 _SPENT = {"samples": "LM calls", "calls": "sent"}
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
-_WRITTEN = ("citation recall", "citation precision", "told", "list recall", "list precision")
+_WRITTEN = ("citation recall", "citation precision", "answer contained", "list recall", "list precision")
 _WRITTEN_NOTE = (
     "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
-    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; told, the share "
-    "of the texts with a gold answer; recall and precision of lists by their members."
+    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; answer "
+    "contained, the share of the texts with a gold answer; recall and precision of lists by their members."
 )
 _IMPAIRED = (
     "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "

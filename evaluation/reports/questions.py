@@ -39,7 +39,7 @@ NUMBERS = (
     *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples", "calls", "tokens", "seconds"),
     *("tokens read", "tokens written", "question retrieval ratio"),
     *(f"settled by {way}" for way in get_args(Way)),
-    *("citation recall", "citation precision", "told", "list recall", "list precision"),
+    *("citation recall", "citation precision", "answer contained", "list recall", "list precision"),
     *(f"{role} {what}" for role in ROLES for what in ("samples", "tokens")),
     *(f"{step} {what}" for step in STEPS for what in ("seconds", "samples")),
 )

@@ -21,7 +21,8 @@ from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
-_ALIKE = 0.9
+_ALIKE, _LONGEST_ALIKE = 0.9, 500
+"""From what likeness on two texts are all but the same, and up to how many characters: it takes the square of them."""
 
 
 class RoleLMs(Protocol):
@@ -170,7 +171,9 @@ def is_the_question(quiz: str, question: str) -> bool:
     One that leaves words out may be a part of it, such as that of the first of two years.
     """
     first, second = normalize(quiz), normalize(question)
-    alike = first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
+    if first == second or max(len(first), len(second)) > _LONGEST_ALIKE:
+        return first == second
+    alike = SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
     return alike and len(words_of(first)) >= len(words_of(second))
 
 

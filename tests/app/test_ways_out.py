@@ -239,10 +239,10 @@ def test_evaluate_reports_citations_and_what_is_told(command, server, tmp_path):
     ended = command("evaluate", "keqa", *asked, "--style", "report")
     assert (ended.code, "Of written answers: citation recall" in ended.out) == (0, True)
     (line,) = read_run(tmp_path / "out" / "keqa.jsonl").lines
-    found = {name: line.scores[name] for name in ("citation recall", "citation precision", "told")}
+    found = {name: line.scores[name] for name in ("citation recall", "citation precision", "answer contained")}
     assert (line.record.written.text, found) == (
         "She married Flora Isvik [1].",
-        {"citation recall": 1.0, "citation precision": 1.0, "told": 1.0},
+        {"citation recall": 1.0, "citation precision": 1.0, "answer contained": 1.0},
     )
     ended = command("evaluate", "keqa", *asked[:2], "--out", tmp_path / "short", "--no-pick")
     assert (ended.code, "citation recall" in ended.out) == (0, False)

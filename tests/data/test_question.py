@@ -9,7 +9,6 @@ from keqa.data.question import (
     MOST_TURNS,
     Question,
     Quiz,
-    alternatives,
     broken_references,
     numbered_quizzes,
     quiz_key,
@@ -19,24 +18,6 @@ from keqa.data.question import (
     turns,
 )
 from keqa.errors import InputError
-
-
-@pytest.mark.parametrize(
-    ("question", "two"),
-    [
-        ("Who died later, Ann Ok or Bo Ek?", ("Ann Ok", "Bo Ek")),
-        ("Which film has the older director, S Durga or Sweet Emma, Dear Böbe?", ("S Durga", "Sweet Emma, Dear Böbe")),
-        ("Which is cheaper: the train or the bus", ("the train", "the bus")),
-        ("Which is the largest, Oslo, Bergen or Molde?", ()),
-        ("Who wrote War or Peace?", ()),
-        ("Who won, and why or how?", ()),
-        ("Is Oslo larger, or Bergen?", ()),
-        ("Who helps me if I lose my badge, key or phone?", ()),
-        ("Who approves travel in Norway, Sweden or Denmark?", ()),
-    ],
-)
-def test_the_two_between_which_is_asked(question, two):
-    assert alternatives(question) == two
 
 
 @pytest.mark.parametrize(

@@ -53,20 +53,20 @@ def test_a_report_is_measured_in_its_run(program, tmp_path):
     # The first passage alone carries the second sentence, so that its second citation is for nothing.
     text = "Ships go to Kiel [2]. Gladly do trains go to Bremen [1][2]."
     found = scored(program("report", text=text), tmp_path)
-    assert found == {"citation recall": 1.0, "citation precision": pytest.approx(2 / 3), "told": 1.0}
+    assert found == {"citation recall": 1.0, "citation precision": pytest.approx(2 / 3), "answer contained": 1.0}
 
 
 def test_a_list_is_measured_by_its_members(program, tmp_path):
     found = scored(program("list", items=json.dumps(["Bremen [1]", "Kiel [2]"])), tmp_path, ["Bremen", "Rome"])
     assert found == {
-        **{"citation recall": 1.0, "citation precision": 1.0, "told": 1.0},
+        **{"citation recall": 1.0, "citation precision": 1.0, "answer contained": 1.0},
         **{"list recall": 0.5, "list precision": 0.5},
     }
 
 
 def test_what_was_to_be_written_and_was_not_is_worth_nothing(program, tmp_path):
     found = scored(program("report", text="UNKNOWN"), tmp_path)
-    assert found == {"citation recall": 0.0, "citation precision": 0.0, "told": 0.0}
+    assert found == {"citation recall": 0.0, "citation precision": 0.0, "answer contained": 0.0}
     assert scored(program("short"), tmp_path / "short") == {}
 
 

@@ -211,40 +211,18 @@ def test_where_the_plan_fails_the_question_is_examined_by_itself(made):
     assert record.degradations[-1].action == "took the question for the single quiz"
 
 
-@pytest.mark.parametrize(
-    ("first", "answer", "summaries"),
-    [("Ann Ok", "Bergen Sun", 2), ("the Oslo Moon", "the Oslo Moon", 1), ("unknown", "Bergen Sun", 1)],
-)
-def test_who_is_asked_for_one_of_two_names_one_of_them(made, first, answer, summaries):
-    def said(name, inputs, config):
-        if name == "Summarize":
-            return {"explanation": "So.", "answer": "Bergen Sun" if inputs["answer_type"] == "choice" else first}
-        return replies(("Ann Ok", "Oslo"), quizzes=PLAN)(name, inputs, config)
-
-    program, engine = made(said=said)
-    record = program("Which film has the older author, Bergen Sun or Oslo Moon?").record
-    assert engine.count["Summarize"] == summaries
-    if first != "unknown":
-        assert record.answer == answer
-    causes = [one.cause for one in record.degradations]
-    assert ("NoAlternative" in causes, record.touched) == (summaries == 2, False)
-
-
-def test_who_cannot_be_asked_which_of_two_has_answered(made):
-    def said(name, inputs, config):
-        if name == "Summarize":
-            return "" if inputs["answer_type"] == "choice" else {"explanation": "So.", "answer": "Ann Ok"}
-        return replies(("Ann Ok", "Oslo"))(name, inputs, config)
-
-    record = made(said=said)[0]("Which film has the older author, Bergen Sun or Oslo Moon?").record
-    assert (record.answer, record.answer_source, record.touched) == ("Ann Ok", "summary", True)
-
-
 def test_a_quiz_of_the_question_without_some_words_is_a_part_of_it(made):
     parts = [f"Where was the author of The Grey Harbour of {place} born?" for place in ("Oslo", "Ulm")]
     program, _ = made(said=replies(["Bergen", "Bonn"], quizzes=parts))
     record = program("Where was the author of The Grey Harbour of Oslo and Ulm born?").record
     assert [quiz.text for quiz in record.quizzes] == parts
+
+
+def test_a_long_question_is_compared_with_its_quizzes_as_a_whole_alone(made):
+    # Likeness takes the square of their lengths.
+    asked = "Where was Ann Ok born? " + "ab ba " * 100
+    program, _ = made(said=replies(["Bergen", "Oslo"], quizzes=[asked.replace("was", "is"), "Ann Ok"]))
+    assert len(program(asked).record.quizzes) == 2
 
 
 # Reading and citing.
