@@ -125,8 +125,12 @@ class Ways:
         return {"ways": ways, "kept": self.kept.way, "why": self.why}
 
     def _measured(self, way: str, **choosers: Chooser) -> Tried:
+        """A way with what was tuned for the quizzes; what reads first also with one plain reading of all passages."""
         choice = {**self.tuning.best.settings, SETTLE: way}
-        return Tried(self.tuning.measured(choice, **choosers), choosers)
+        reads = way in ("reading", CASCADE) and False in self.tuning.values["pick"]
+        forms = [choice, {**choice, "pick": False}] if reads and choice["pick"] else [choice]
+        points = [self.tuning.measured(one, **choosers) for one in forms]
+        return Tried(max(points, key=lambda point: point.objective), choosers)
 
     def _cascade(self) -> None:
         """Learn the arbiter and the chooser from what the ways before answer to the training questions.

@@ -129,12 +129,13 @@ def _used(program: KEQA) -> dict[str, bool]:
     return {
         **dict.fromkeys(("tries", "temperature", "top_p"), examined),
         **dict.fromkeys(("summarize_single", "summarize_known"), program.decompose),
+        "read_together": program.decompose and retrieves,
         # Who set another way wants that.
         SETTLE: program.settle == "quizzes",
         "threshold": examined and has_tunable_threshold(program.gate),
         "draft": forms and program.decompose and program.examine,
         "cite": forms and judged and not program.select and program.extract_sentences is None,
-        "top_k": retrieves,
+        **dict.fromkeys(("top_k", "pick"), retrieves),
         "listwise": judged,
         "prefer_reliable": judged and doubts,
         "on_nothing_helpful": examined and judged,

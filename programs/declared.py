@@ -147,7 +147,7 @@ class DeclaredKeqa(CommonSettings):
     """Unless guesses are wanted, search for a quiz before it is examined, and read it from the passages without an
     examination where its names, numbers or words stand in them: what somebody's documents speak of, a language model
     only seems to know. It has no effect beside a gate of your own, such as a boundary model."""
-    pick: Annotated[bool, About("Keep every passage retrieved.")] = True
+    pick: Annotated[bool, About("Keep every passage retrieved.", tuned=True, tried=(True, False))] = True
     select: Annotated[
         bool | Select,
         About(
@@ -174,6 +174,15 @@ class DeclaredKeqa(CommonSettings):
         bool,
         _switch("Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself."),
     ] = False
+    read_together: Annotated[
+        bool,
+        _switch(
+            "Read a question that was taken apart over what was found for it and all its quizzes, for its answer, and "
+            "summarize theirs only where that tells nothing or memory answered one."
+        ),
+    ] = False
+    """The 8 best of the 3 best passages of each search are read. Where guesses are not wanted, all quizzes must have an
+    answer before."""
     prefer_reliable: Annotated[
         bool,
         _switch(

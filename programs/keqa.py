@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import dspy
@@ -31,8 +33,8 @@ from keqa.programs.settings import KeqaSettings
 from keqa.programs.settling import Settling
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
-from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError
-from keqa.programs.stages.picking import Listwise, Picking, Reference
+from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError, interleaved
+from keqa.programs.stages.picking import Listwise, Picking, Reference, hit_of
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
@@ -284,7 +286,13 @@ class KEQA(Program):
             return
         with _as_draft():
             story.quizzes = await self._answer_quizzes(asked, quizzes, drafts)
-        missing = _missing(story)
+        await self._conclude(asked, story)
+
+    async def _conclude(self, asked: Question, story: RecordBuilder) -> None:
+        """The answer to a question whose quizzes were asked."""
+        settings, missing = self.settings, _missing(story)
+        if settings.read_together and await self._read_together(asked, story, settled=missing is None):
+            return
         # What the documents do not say of a part is not made good by the other parts.
         if missing == _BLOCKED and settings.summarize_known and not any(quiz.missing for quiz in story.quizzes):
             note("references", "Unsettled", missing, "summarized the quizzes that are answered")
@@ -303,6 +311,30 @@ class KEQA(Program):
     ) -> QuizRecord:
         what = (asked.question, asked.answer_type, asked.choices)
         return await self._answer_quiz(AskedQuiz(quiz, what, whole=True, draft=draft), examine=examine)
+
+    async def _read_together(self, asked: Question, story: RecordBuilder, *, settled: bool) -> bool:
+        """Answer the question from what was found for it and its quizzes, and say whether that is an answer.
+
+        What memory answered stands in no passage.
+        """
+        found = [list(map(hit_of, filter(attrgetter("kept"), quiz.passages))) for quiz in story.quizzes]
+        remembered = any(quiz.answer and not hits for quiz, hits in zip(story.quizzes, found, strict=True))
+        if remembered or not any(found) or (self.declines and not settled):
+            return False
+        whole = AskedQuiz(Quiz(0, asked.question), (asked.question, asked.answer_type, asked.choices), whole=True)
+        # They were picked for the quizzes.
+        reading = replace(self._reading, settings=self.settings.changed({"pick": False}, "reading together"))
+        try:
+            told = await reading.answer(whole, interleaved([await reading.search(whole), *found]))
+        except CallError as error:
+            note("answer", error.cause, error.message, "summarized the quizzes")
+            return False
+        record = None if told is None else whole.record(*told, self.gate, checked=self.declines)
+        if record is None or record.answer is None or record.abstained:
+            return False
+        story.fallback = record
+        story.conclude(asked.question, record)
+        return True
 
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""

@@ -412,7 +412,7 @@ def _forms(retriever: Retriever, roles: Roles) -> dict[str, Any]:
     from keqa.programs.predictor import trained_on_prompts
 
     wanted = getattr(retriever, "own_documents", True) and not trained_on_prompts(roles.task)
-    return {"draft": True, "cite": True, "settle": "cascade"} if wanted else {}
+    return {"draft": True, "pick": False, "settle": "cascade"} if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

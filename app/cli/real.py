@@ -114,6 +114,7 @@ def _learned(
             Parts(searched, roles, settings),
             real.SETS[name].training(data),
             place,
+            grid=real.DESIGN["rows"][row].get("grid", {}),
             in_flight=options.in_flight,
             progress=lambda step, done, total: bars.report(f"{name}, {row}: {step}", done, total),
             before_first=lambda: check_reachable(roles.every),

@@ -148,8 +148,9 @@ def compile_baseline(
     progress: Progress,
     before_first: Callable[[], None],
     command: str,
+    **options: Any,
 ) -> bool:
-    """Let a baseline learn demonstrations from training questions, and save it; whether it learned any."""
+    """Let a method learn from training questions, and save it; whether it learned any demonstrations."""
     compiled = compile_program(
         make(spec, parts),
         list(examples),
@@ -158,6 +159,7 @@ def compile_baseline(
         in_flight=in_flight,
         progress=progress,
         before_first=before_first,
+        **options,
     )
     compiled.save(folder, command=command)
     return any(change.demos_after for change in compiled.report.predictors)

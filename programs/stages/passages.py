@@ -34,6 +34,8 @@ from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
 
 _REREAD = 3
+_DEEP, _MOST_READ = 3, 8
+"""Of each search so many passages are read together, and so many of all."""
 
 
 class SearchError(CallError):
@@ -117,6 +119,8 @@ class PassageReading:
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
             return self._weighed(asked, answer) if picked else None
+        if answer is not None and not self.settings.pick:
+            asked.passages = _with_words_of(answer, asked, picked)
         told = answer is not None and asked.told_by(answer)
         supported = told and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
@@ -273,3 +277,19 @@ class PassageReading:
             text, *wanted = asked.what
             support = await self.documents.acall(text, answer, passages, *wanted, asked.quiz.index)
             asked.fields["supported"], asked.fields["support"] = support
+
+
+def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:
+    """The passages found, kept where they have the words of an answer: nobody judged them, nor cited any."""
+    found = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None
+    order = [place for place, one in enumerate(asked.passages) if one.kept]
+    return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, "has its words")
+
+
+def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """The best passages of several searches, the first of each before the second of any, none of them twice."""
+    best: dict[str, Hit] = {}
+    for rank in range(_DEEP):
+        for hit in (hit for hits in searches for hit in hits[rank : rank + 1]):
+            best.setdefault(hit.passage.id, hit)
+    return list(best.values())[:_MOST_READ]

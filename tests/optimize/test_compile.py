@@ -274,7 +274,7 @@ def test_what_holds_no_question_is_refused_before_anything_is_begun(refused, giv
         # What only a late step needs.
         ({"grid": 3}, "grid must be"),
         ({"grid": (3,)}, "grid must be"),
-        ({"grid": {"pick": (True,)}}, "grid must be values by setting"),
+        ({"grid": {"decompose": (True,)}}, "grid must be values by setting"),
         ({"grid": {"tries": (0,)}}, "grid: tries must be a whole number from 1"),
         ({"grid": {"top_k": (0,)}}, "grid: top_k must be a whole number from 1"),
         ({"grid": {"temperature": (0.0,)}}, "grid: temperature must be a number above 0"),

@@ -121,6 +121,18 @@ def test_the_way_that_a_language_model_is_good_at_is_kept(
     assert keqa.load(tmp_path / "program", world.program.retriever).settle == kept
 
 
+def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(setting, town, compiled):
+    class JudgesBadly(type(reads(town))):
+        def JudgeUtility(self, inputs, config, shown):
+            return {"helpful": False}
+
+    grid = {name: values for name, values in ONLY_WAYS.items() if name != "pick"}
+    found = compiled(setting(JudgesBadly(), on_nothing_helpful="closed_book"), grid=grid)
+    assert (found.report.settling["kept"], found.program.settle, found.program.pick) == ("reading", "reading", False)
+    assert found.report.settings["pick"] == (True, False)
+    assert found.report.after_score.mean == 1.0
+
+
 def mixed(town, **kwargs):
     """It knows a third of the answers, reads those of another third, and has to take all others apart.
 

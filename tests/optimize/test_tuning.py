@@ -25,7 +25,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)
-SWITCHES = ("draft", "cite", "listwise", "summarize_single", "summarize_known", "prefer_reliable")
+SWITCHES = ("draft", "cite", "listwise", "summarize_single", "summarize_known", "read_together", "prefer_reliable")
 
 
 NOTHING = {name: () for name in GRID if name != BOUNDARY}
@@ -39,7 +39,7 @@ def only(**values):
 def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
-    return own | off | {"on_nothing_helpful": "largest_cluster", "settle": "quizzes"} | others
+    return own | off | {"on_nothing_helpful": "largest_cluster", "settle": "quizzes", "pick": True} | others
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
     found = tuned(setting(val=1), grid=grid)
     tried = [tuple(one.settings[name] for name in SWITCHES[2:5]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
-    assert [one.settings["on_nothing_helpful"] for one in found.curve[4:]] == ["closed_book"]
+    assert [one.settings["on_nothing_helpful"] for one in found.curve[5:]] == ["closed_book"]
     # Among equals the program's own settings stay.
     assert found.best is found.curve[0]
     whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
@@ -331,6 +331,7 @@ def test_what_is_tried_where_nothing_is_said():
         "settle": ("draft", "reading", "quizzes", "cascade"),
         **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
+        "pick": (True, False),
         "on_nothing_helpful": ("largest_cluster", "closed_book"),
         "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
     } == GRID

@@ -39,6 +39,7 @@ EVERY = {
     "listwise": (False, True),
     "draft": (False, True),
     "cite": (False, True),
+    "read_together": (False, True),
     "prefer_reliable": (False, True),
     "gate": (None, None),
     "select": (False, "instead"),

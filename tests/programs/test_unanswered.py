@@ -80,6 +80,16 @@ def test_over_documents_of_ones_own_nothing_is_guessed(own, texts, kind, message
     assert not prediction.record.guessed
 
 
+@pytest.mark.parametrize(("said", "cited"), [("40,000", [1]), ("A lot of money", [0, 1])])
+def test_what_is_read_without_picking_is_cited_by_the_words_of_the_answer(own, said, cited):
+    reply = replies(answers={SALARY: said})
+    texts = ("Jonas Albrecht lives in Bremen.", "The salary of Jonas Albrecht is 40,000.")
+    prediction = own(*texts, reply=reply, pick=False, decompose=False)[0](SALARY)
+    kept = [place for place, one in enumerate(prediction.record.quizzes[0].passages) if one.kept]
+    assert kept == cited
+    assert prediction.answer.startswith(said if cited == [1] else "Not in your documents")
+
+
 def test_the_papers_way_is_to_guess_and_is_marked_as_a_guess(own):
     prediction = own("Jonas Albrecht works in Bremen.", unanswered="guess")[0](SALARY)
     assert (prediction.answer, prediction.record.answer_source) == ("12 June 2023", "largest_cluster")
@@ -398,3 +408,16 @@ def test_a_language_model_that_is_down_says_nothing_of_the_documents(own, error)
 
     with pytest.raises(UnansweredError, match="answer failed"):
         own("Jonas Albrecht works in Bremen.", reply=reply)[0](SALARY)
+
+
+def test_together_is_read_only_what_all_quizzes_found_an_answer_in(own):
+    quizzes = ["Where does Jonas Albrecht live?", "Who is the mayor of #1?"]
+    answers = {"Where does Jonas": "Bremen", "Who is the mayor of Bremen": "Ann Olsen", "Who governs": "Ann Olsen"}
+    texts = ("Jonas Albrecht lives in Bremen.", "The mayor of Bremen is Ann Olsen.")
+    asked = "Who governs the place where Jonas Albrecht lives?"
+    told, _ = own(*texts, reply=replies(("lives", "mayor"), answers, quizzes), read_together=True, tries=1)
+    prediction = told(asked)
+    assert (prediction.answer, prediction.record.answer_source) == ("Ann Olsen", "fallback")
+    assert "The mayor of Bremen is Ann Olsen." in [one["text"] for one in prediction.sources]
+    half, _ = own(texts[0], reply=replies(("lives",), answers, quizzes), read_together=True, tries=1)
+    assert half(asked).record.answer_source == "unanswered"

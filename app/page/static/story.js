@@ -26,7 +26,7 @@ const ANSWER_SOURCES = {
   closed_book: "closed book",
   largest_cluster: "the most frequent of its own answers",
   summary: "summed up from the quizzes",
-  fallback: "from the question itself, with retrieval: the quizzes did not settle it",
+  fallback: "from the question itself, with retrieval, after its quizzes",
   unanswered: "not in the documents",
   withheld: "withheld: its own answer is too probably wrong for the risk",
   failed: "failed",

@@ -218,3 +218,45 @@ def test_a_quiz_that_failed_is_never_summarized_away(ask):
     record = ask(world=world, summarize_known=True)[0].record
     assert [quiz.source for quiz in record.quizzes] == ["memory", "failed", "blocked"]
     assert (record.answer, record.answer_source) == ("x", "fallback")
+
+
+TOGETHER = {"AnswerQuiz": lambda i, c: {"answer": f"guess {c.seed}"}, "JudgeUtility": {"helpful": True}}
+
+
+@pytest.mark.parametrize("form", [{}, {"pick": False}])
+def test_read_together_the_question_is_answered_over_what_was_found_for_all_its_quizzes(ask, form):
+    def reads(inputs: dict[str, str], config: Any) -> dict[str, str]:
+        return {"answer": "in 1968" if inputs["question"] == QUESTION else "Pete Docter"}
+
+    world = World(**TOGETHER, AnswerWithKnowledge=reads)
+    prediction, engine = ask(world=world, read_together=True, top_k=2, **form)
+    record = prediction.record
+    assert (record.answer, record.answer_source, record.settled_by) == ("in 1968", "fallback", "quizzes")
+    assert [one.kept for one in record.fallback.passages] == [True] * len(record.fallback.passages)
+    assert len({one.passage_id for one in record.fallback.passages}) == len(record.fallback.passages) >= 2
+    assert (engine.count["Summarize"], engine.count["AnswerWithKnowledge"]) == (0, 3)
+    assert record.cost.retrievals == 3
+    # What was picked for the quizzes is read, and not judged again.
+    assert engine.count["JudgeUtility"] == (0 if form else 4)
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        # Memory knows who directed Up, which stands in no passage.
+        {"JudgeConsistency": {"same": True}},
+        {**TOGETHER, "AnswerWithKnowledge": lambda i, c: {"answer": "unknown" if i["question"] == QUESTION else "Pete"}},
+    ],
+)
+def test_what_is_remembered_or_not_told_together_is_summarized(ask, replies):
+    record = ask(world=World(**replies), read_together=True)[0].record
+    assert (record.answer, record.answer_source, record.fallback) == ("1968", "summary", None)
+
+
+def test_reading_together_that_fails_leaves_the_summary(ask):
+    def reads(inputs: dict[str, str], config: Any) -> Any:
+        return TimeoutError("no reply") if inputs["question"] == QUESTION else {"answer": "Pete Docter"}
+
+    record = ask(world=World(**TOGETHER, AnswerWithKnowledge=reads), read_together=True)[0].record
+    assert (record.answer, record.answer_source) == ("1968", "summary")
+    assert [one.action for one in record.degradations if one.stage == "answer"][-1] == "summarized the quizzes"
