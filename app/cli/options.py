@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -394,7 +394,7 @@ class AskedOptions:
             if make is not None:
                 asked = make(retriever, roles)
             elif program.program is None:
-                asked = KEQA(retriever, lms=roles, **{**_forms(retriever, roles), **settings})
+                asked = KEQA(retriever, lms=roles, **{**_forms(retriever, roles, settings), **settings})
             else:
                 asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
             promise = self.risk.hold(asked)
@@ -404,15 +404,16 @@ class AskedOptions:
         return asked, retriever, roles
 
 
-def _forms(retriever: Retriever, roles: Roles) -> dict[str, Any]:
-    """Over documents of one's own, where nothing was compiled: one call for several, and one reading first.
+def _forms(retriever: Retriever, roles: Roles, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Over documents of one's own, where nothing was compiled: one call for several, and one plain reading first.
 
-    A language model that was trained on the papers' prompts is asked those.
+    A language model that was trained on the papers' prompts is asked those. Who wants passages judged has them picked.
     """
     from keqa.programs.predictor import trained_on_prompts
 
     wanted = getattr(retriever, "own_documents", True) and not trained_on_prompts(roles.task)
-    return {"draft": True, "pick": False, "settle": "cascade"} if wanted else {}
+    judged = any(settings.get(name) for name in ("cite", "listwise"))
+    return {"draft": True, "pick": judged, "settle": "cascade", "read_together": True} if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

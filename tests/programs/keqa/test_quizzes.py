@@ -245,7 +245,7 @@ def test_read_together_the_question_is_answered_over_what_was_found_for_all_its_
     [
         # Memory knows who directed Up, which stands in no passage.
         {"JudgeConsistency": {"same": True}},
-        {**TOGETHER, "AnswerWithKnowledge": lambda i, c: {"answer": "unknown" if i["question"] == QUESTION else "Pete"}},
+        TOGETHER | {"AnswerWithKnowledge": lambda i, c: {"answer": "no idea" if i["question"] == QUESTION else "Al"}},
     ],
 )
 def test_what_is_remembered_or_not_told_together_is_summarized(ask, replies):
