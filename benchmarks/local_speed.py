@@ -1,10 +1,11 @@
 """Tokens a second of language models in this process: the decoder against transformers' generate, in one run.
 
-    python benchmarks/local_speed.py FOLDER... [--prompts 16] [--tokens 32] [--int8]
+    python benchmarks/local_speed.py FOLDER... [--prompts 16] [--tokens 32] [--int8] [--server URL...]
 
 KEQA, as it comes, is asked one question of the testbed; what its calls read is counted against what stands in their
 prompts. Prompts of these calls, DSPy's with the fixed demonstrations, are then read and continued greedily in one
-batch: by the decoder with the beginnings that they share and without, and by generate.
+batch: by the decoder with the beginnings that they share and without, and by generate. A server is one of llama.cpp for
+each folder, with its weights and one slot, which is given the same tokens, one prompt after the other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx
 import torch
 from common import options, show
 from dspy import lm15
@@ -100,6 +102,24 @@ def by_generate(engine: TransformersEngine, prompts: Prompts, most: int) -> Way:
     return run
 
 
+def by_server(url: str, prompts: Prompts, most: int, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of llama.cpp's server: keeping what a prompt shares with the one before, or reading each whole."""
+    rows, total = [], sum(len(tokens) for tokens, _ in prompts)
+    for name, keeps in (("llama.cpp, shared prefixes", True), ("llama.cpp, each prompt whole", False)):
+        asked = {"n_predict": most, "temperature": 0, "ignore_eos": True, "cache_prompt": keeps}
+        found = [
+            httpx.post(f"{url}/completion", json={"prompt": tokens, **asked}, timeout=600).raise_for_status().json()
+            for tokens, _ in prompts
+        ]
+        read, reading, written, writing = (
+            sum(one["timings"][name] for one in found)
+            for name in ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
+        )
+        speeds = {"prompt tokens/s": 1000 * total / reading, "written/s": 1000 * written / writing}
+        rows.append(about | {"by": name, "read": read, **speeds})
+    return rows
+
+
 def speed(engine: TransformersEngine, prompts: Prompts, most: int, about: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each way: tokens of prompts a second, whether or not they had to be read, and tokens written."""
     ways = {
@@ -123,11 +143,11 @@ def speed(engine: TransformersEngine, prompts: Prompts, most: int, about: dict[s
 
 
 def main() -> None:
-    given = options(__doc__, "folders", folders=[str], prompts=16, tokens=32, int8=False)
+    given = options(__doc__, "folders", folders=[str], prompts=16, tokens=32, int8=False, server=[str])
     # Of torch, on its quantization.
     warnings.simplefilter("ignore")
     questions, rows = [], []
-    for folder in given.folders:
+    for place, folder in enumerate(given.folders):
         engine = TransformersEngine.shared(folder)
         name, model = folder.rstrip("/").rpartition("/")[2], engine.decoder.model
         prompts, tokens = asked(engine, folder)
@@ -142,6 +162,10 @@ def main() -> None:
             torch.ao.quantization.quantize_dynamic(model.float(), {torch.nn.Linear}, dtype=torch.qint8, inplace=True)
             rows += speed(engine, chosen, given.tokens, {"model": name, "precision": "int8"})
         engine.close()
+        if given.server:
+            rows += by_server(
+                given.server[place], chosen, given.tokens, {"model": name, "precision": "as the server's"}
+            )
     show(questions, "One question to KEQA as it comes", digits=2)
     show(
         rows,

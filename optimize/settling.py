@@ -2,8 +2,9 @@
 
 Each way is scored on the validation questions with the settings that were tuned for the quizzes, and what it takes is
 counted. So that the whole is never worse than its parts, the cheapest way is kept of those that are as good as the
-best: not more than a standard error of the paired difference below it. The chooser is learned from what each way
-answers to the training questions, and from their quizzes the arbiter between memory and passages.
+best: not more than a standard error of the paired difference below it, nor more than two hundredths. The chooser is
+learned from what each way answers to the training questions, and from their quizzes the arbiter between memory and
+passages.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ _FACTORS = (1, 2, 4)
 """Choosers are tried for so many times the costs: what is learned from few questions may expect too much of a step."""
 _STANDARD_ERRORS = 2 * 1.96
 """So many of them is an interval of 95 % wide."""
+_WORTH = 0.02
+"""What is so far below the best is worse, however few questions there are to tell: a standard error of 25 is .1."""
 
 
 def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
-    """Whether scores are not more than a standard error, by the paired bootstrap, below the best on average."""
-    if sum(one) >= sum(best):
-        return True
+    """Whether scores are at most a standard error, by the paired bootstrap, and two hundredths below the best."""
+    lead = (sum(best) - sum(one)) / len(best)
+    if lead <= 0 or lead > _WORTH:
+        return lead <= 0
     behind = paired_bootstrap(best, one) if len(best) > 1 else None
     return behind is not None and behind.mean <= (behind.high - behind.low) / _STANDARD_ERRORS
 
@@ -124,10 +128,11 @@ class Ways:
         ]
         return {"ways": ways, "kept": self.kept.way, "why": self.why}
 
-    def _measured(self, way: str, **choosers: Chooser) -> Tried:
-        """A way with what was tuned for the quizzes; what reads first also with one plain reading of all passages."""
+    def _measured(self, way: str, pick: bool | None = None, **choosers: Chooser) -> Tried:
+        """A way with what was tuned for the quizzes; where `pick` is left open, one that reads also without picking."""
         choice = {**self.tuning.best.settings, SETTLE: way}
-        reads = way in ("reading", CASCADE) and False in self.tuning.values["pick"]
+        choice["pick"] = choice["pick"] if pick is None else pick
+        reads = pick is None and way in ("reading", CASCADE) and False in self.tuning.values["pick"]
         forms = [choice, {**choice, "pick": False}] if reads and choice["pick"] else [choice]
         points = [self.tuning.measured(one, **choosers) for one in forms]
         return Tried(max(points, key=lambda point: point.objective), choosers)
@@ -144,7 +149,7 @@ class Ways:
         try:
             if len(self.train) < FEWEST:
                 raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
-            answered = {one.way: self._answered(one.way) for one in self.tried if one.way != CASCADE}
+            answered = {one.way: self._answered(one) for one in self.tried if one.way != CASCADE}
             self._arbitrate(answered["quizzes"])
             learner = Learner(outcomes_of(answered, self.threshold))
         except InputError as error:
@@ -154,7 +159,8 @@ class Ways:
         prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
         call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
         choosers = [learner.chooser(factor * call, factor * retrieval, prices).chooser for factor in _FACTORS]
-        found = [self._measured(CASCADE, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
+        pick = bool(by_way["reading"].point.settings["pick"])
+        found = [self._measured(CASCADE, pick, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
         cascades = [self.tried.pop(), *found]
         best = cheapest_of_the_best([*self.tried, *cascades])
         self.tried.append(best if best in cascades else cascades[0])
@@ -168,12 +174,12 @@ class Ways:
             if found.point.objective > self.tried[place].point.objective:
                 self.tried[place] = found
 
-    def _answered(self, way: str) -> list[Trace]:
+    def _answered(self, tried: Tried) -> list[Trace]:
         """The training questions, answered in one way; draws are those of tuning, as many as a question takes."""
         tuning, asking = self.tuning, dataclasses.replace(self.tuning.asking)
         asking.calls = Calls(probabilities=tuning.draws.probabilities, store=asking.journal)
-        program = tuning.program_of({**tuning.best.settings, SETTLE: way})
-        return asking.traces(program, self.train, f"answering training questions ({way})")
+        program = tuning.program_of(tried.point.settings)
+        return asking.traces(program, self.train, f"answering training questions ({tried.way})")
 
 
 def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[RecordedOutcome]:

@@ -147,7 +147,15 @@ class DeclaredKeqa(CommonSettings):
     """Unless guesses are wanted, search for a quiz before it is examined, and read it from the passages without an
     examination where its names, numbers or words stand in them: what somebody's documents speak of, a language model
     only seems to know. It has no effect beside a gate of your own, such as a boundary model."""
-    pick: Annotated[bool, About("Keep every passage retrieved.", tuned=True, tried=(True, False))] = True
+    pick: Annotated[
+        bool,
+        About(
+            "Read only the passages that are judged to help, or cited; without it, all that were found.",
+            "on, or as compiled; of ask, chat and serve over an index of your own, off",
+            tuned=True,
+            tried=(True, False),
+        ),
+    ] = True
     select: Annotated[
         bool | Select,
         About(

@@ -318,21 +318,26 @@ class KEQA(Program):
         What memory answered stands in no passage.
         """
         found = [list(map(hit_of, filter(attrgetter("kept"), quiz.passages))) for quiz in story.quizzes]
-        remembered = any(quiz.answer and not hits for quiz, hits in zip(story.quizzes, found, strict=True))
+        remembered = any(quiz.answer and quiz.source != "passages" for quiz in story.quizzes)
         if remembered or not any(found) or (self.declines and not settled):
             return False
         whole = AskedQuiz(Quiz(0, asked.question), (asked.question, asked.answer_type, asked.choices), whole=True)
         # They were picked for the quizzes.
         reading = replace(self._reading, settings=self.settings.changed({"pick": False}, "reading together"))
         try:
-            told = await reading.answer(whole, interleaved([await reading.search(whole), *found]))
+            hits = interleaved([await reading.search(whole), *found])
+            # Where it tells nothing, the summary is the answer.
+            with _as_draft():
+                told = await reading.answer(whole, hits)
         except CallError as error:
-            note("answer", error.cause, error.message, "summarized the quizzes")
+            stage = "retrieve" if isinstance(error, SearchError) else "answer"
+            note(stage, error.cause, error.message, "summarized the quizzes", 0)
             return False
         record = None if told is None else whole.record(*told, self.gate, checked=self.declines)
         if record is None or record.answer is None or record.abstained:
             return False
-        story.fallback = record
+        report(QuizAnswered(0, asked.question, record.answer, record.source))
+        story.fallback, story.together = record, True
         story.conclude(asked.question, record)
         return True
 

@@ -61,6 +61,7 @@ class RecordBuilder:
 
     quizzes: list[QuizRecord] = field(default_factory=list)
     fallback: QuizRecord | None = None
+    together: bool = False
     passages: list[PassageVerdict] = field(default_factory=list)
     explanation: str = ""
     answer: str | None = None
@@ -512,7 +513,10 @@ def _carrying_short(record: QuestionRecord) -> list[_Carrying]:
     if record.answer_source == "fallback":
         if record.fallback is None or record.fallback.source != "passages":
             return []
-        return [_Carrying.quiz_of(record.fallback)._replace(number=None)]
+        found = [_Carrying.quiz_of(record.fallback)._replace(number=None)]
+        # A step before the last may be in none of the passages that have the answer's words.
+        steps = [quiz for quiz in record.quizzes if record.together and quiz.source == "passages"]
+        return [*found, *map(_Carrying.quiz_of, steps)]
     quizzes = [_Carrying.quiz_of(quiz) for quiz in record.quizzes if quiz.source == "passages"]
     if record.settled_by == "reading":
         # Of the question itself, whose quiz is none that anybody reads of.

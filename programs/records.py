@@ -462,7 +462,8 @@ class QuestionRecord(Record):
         method: ``keqa`` or the name of a baseline.
         quizzes: In the order of their numbers. Of a baseline that searches as it goes: its searches, each with what was
             concluded from it; of the others, none.
-        fallback: Where the quizzes could not settle the question: the question itself, answered with retrieval.
+        fallback: The question itself, answered with retrieval: where the quizzes could not settle it, or `together`.
+        together: Whether it was read over what was found for its quizzes, instead of summarizing their answers.
         passages: What a baseline answered from.
         degradations: In the order in which they happened.
         explanation: May be empty where no summary was needed.
@@ -503,6 +504,7 @@ class QuestionRecord(Record):
     settled_by: Way | None = None
     chances: dict[Way, float] = Field(default_factory=dict)
     whole: QuizRecord | None = None
+    together: bool = False
 
     @property
     def touched(self) -> bool:

@@ -123,7 +123,7 @@ class _Cascade:
                 await self.by.apart(asked, story)
         except UnansweredError as error:
             # What was read is a part of the story, and what says something stands, whatever failed after it.
-            story.whole = None if whole.source == "failed" or story.fallback is not None else whole
+            story.whole = None if whole.source == "failed" or self._is_asked_again() else whole
             if self._best(whole) is None:
                 raise
             note(error.stage, error.cause, error.message, "took the answer of an earlier step")
@@ -131,7 +131,7 @@ class _Cascade:
             return
         if whole.source == "failed":
             return
-        if story.fallback is not None or self._is_whole():
+        if self._is_asked_again() or self._is_whole():
             # Nothing is known beyond what the last choice was made by.
             self._believe(whole)
             return
@@ -149,6 +149,10 @@ class _Cascade:
         choice = chooser.choose(Seen(self.asked.question, "", answers, probability))
         self.story.chances = {way: p for way, p, one in zip(WAYS, choice.right, answers, strict=False) if one}
         return choice
+
+    def _is_asked_again(self) -> bool:
+        """Whether what its quizzes left open was the question, which was read before."""
+        return self.story.fallback is not None and not self.story.together
 
     def _is_whole(self) -> bool:
         """Whether the question has no quiz but itself."""

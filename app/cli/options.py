@@ -407,13 +407,17 @@ class AskedOptions:
 def _forms(retriever: Retriever, roles: Roles, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Over documents of one's own, where nothing was compiled: one call for several, and one plain reading first.
 
-    A language model that was trained on the papers' prompts is asked those. Who wants passages judged has them picked.
+    A language model that was trained on the papers' prompts is asked those. What is read plainly is checked where it
+    must not be guessed; elsewhere, and for who wants passages judged, what is read is cited.
     """
     from keqa.programs.predictor import trained_on_prompts
 
     wanted = getattr(retriever, "own_documents", True) and not trained_on_prompts(roles.task)
-    judged = any(settings.get(name) for name in ("cite", "listwise"))
-    return {"draft": True, "pick": judged, "settle": "cascade", "read_together": True} if wanted else {}
+    if not wanted:
+        return {}
+    cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"
+    reads = {"cite": True} if cites else {"pick": False, "read_together": True}
+    return {"draft": True, "settle": "cascade", **reads}
 
 
 def _needs_lm(index: str) -> str:

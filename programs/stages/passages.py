@@ -119,9 +119,11 @@ class PassageReading:
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
             return self._weighed(asked, answer) if picked else None
-        if answer is not None and not self.settings.pick:
-            asked.passages = _with_words_of(answer, asked, picked)
         told = answer is not None and asked.told_by(answer)
+        if told and self.citing is None and not self.settings.pick:
+            asked.passages = _with_words_of(str(answer), asked, picked)
+            kept = tuple(one.passage_id for one in asked.passages if one.kept)
+            report(PassagesKept(number, text, len(hits), kept))
         supported = told and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
         if supported and not contested:

@@ -146,7 +146,9 @@ class Writing(Stage):
         if contested and style == "sentence":
             # It would tell what one of the sources says.
             return
-        settled = [one for one in (*story.quizzes, story.fallback, story.whole) if one is not None]
+        # What was read together was found for the quizzes.
+        fallback = None if story.together else story.fallback
+        settled = [one for one in (*story.quizzes, fallback, story.whole) if one is not None]
         found = [one for quiz in settled for one in quiz.passages if one.kept]
         try:
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)

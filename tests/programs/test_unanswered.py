@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 from dspy.lm15 import ServerError
+from fixtures.choosers import chooser
 
 import keqa
 from keqa.errors import ConfigurationError, NotInDocumentsError
@@ -421,3 +422,39 @@ def test_together_is_read_only_what_all_quizzes_found_an_answer_in(own):
     assert "The mayor of Bremen is Ann Olsen." in [one["text"] for one in prediction.sources]
     half, _ = own(texts[0], reply=replies(("lives",), answers, quizzes), read_together=True, tries=1)
     assert half(asked).record.answer_source == "unanswered"
+
+
+@pytest.mark.parametrize("unanswered", ["say", "guess"])
+def test_in_a_cascade_what_is_read_together_takes_the_place_of_the_first_reading(own, unanswered):
+    quizzes = ["Where does Jonas Albrecht live?", "Who is the mayor of #1?"]
+    answers = {"Where does Jonas": "Bremen", "Who is the mayor of Bremen": "Ann Olsen"}
+    asked, read = "Who governs the place where Jonas Albrecht lives?", []
+    said = replies(("lives", "mayor"), answers, quizzes)
+
+    def reply(name, inputs, config):
+        if name in ("AnswerFromDocuments", "AnswerWithKnowledge") and inputs["question"] == asked:
+            read.append(name)
+            return {"answer": "UNKNOWN" if len(read) == 1 else "Ann Olsen"}
+        return said(name, inputs, config)
+
+    texts = ("Jonas Albrecht lives in Bremen.", "The mayor of Bremen is Ann Olsen.")
+    forms = {"settle": "cascade", "pick": False, "read_together": True, "unanswered": unanswered}
+    prediction = own(*texts, reply=reply, tries=2, threshold=1, **forms)[0](asked)
+    record = prediction.record
+    assert (prediction.answer, record.answer_source, record.settled_by) == ("Ann Olsen", "fallback", "quizzes")
+    assert (record.whole.answer in ("UNKNOWN", None), len(read)) == (True, 2)
+    assert {one["text"] for one in prediction.sources} == {*texts}
+
+
+def test_what_memory_kept_over_passages_is_not_read_from_them_again(own):
+    quizzes = ["Where does Jonas Albrecht live?", "Who is the mayor of #1?"]
+    answers = {"Where does Jonas": "Bremen", "Who is the mayor": "Ann Olsen"}
+    said = replies(("lives", "mayor"), answers, quizzes, memory=("Hamburg", "Oslo"))
+    remembers = chooser(0.5, {"draft": 0.9, "reading": 0.1})
+    texts = ("Jonas Albrecht lives in Bremen.", "The mayor of Bremen is Ann Olsen.")
+    program, engine = own(
+        *texts, reply=said, tries=2, threshold=1, arbiter=remembers, read_together=True, unanswered="guess"
+    )
+    record = program("Who governs the place where Jonas Albrecht lives?").record
+    assert ({one.source for one in record.quizzes}, record.answer_source) == ({"memory"}, "summary")
+    assert engine.count["Summarize"] == 1
