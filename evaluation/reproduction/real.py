@@ -41,6 +41,7 @@ _ENDING, _ARCHIVE = ".jsonl", ".zip"
 _UNUSUAL = re.compile(r"[^\w.+=@-]+")
 # Of what was read, whose owners are others: it stands in the index, and is not needed for a table.
 _READ = {"passages": [], "evidence": [], "selected": [], "triples": [], "support": ""}
+_ALL = ""
 _LOOP, _SHORTEST_LOOP = re.compile(r"(.{4,}?)\1{3,}", re.DOTALL), 40
 
 
@@ -200,16 +201,17 @@ def title_of(label: str) -> str:
 
 
 def _scores(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:
-    keqa = {run.dataset: run for run in runs if run.label == "keqa"}
+    shown = [*runs, *_over_all(runs)]
+    keqa = {run.dataset: run for run in shown if run.label == "keqa"}
     rows, ruled = [], []
-    for place, run in enumerate(runs):
-        if place and run.dataset != runs[place - 1].dataset:
+    for place, run in enumerate(shown):
+        if place and run.dataset != shown[place - 1].dataset:
             ruled.append(place)
         scores = [_quality(line) for line in run.lines.values()]
         lead = None if run.label == "keqa" else _lead(keqa.get(run.dataset), run)
         rows.append(
             [
-                *(("set", text(BENCHMARKS[run.dataset].title)), ("method", text(title_of(run.label)))),
+                *(("set", text(_title_of_set(run.dataset))), ("method", text(title_of(run.label)))),
                 ("questions", count(len(scores))),
                 *_interval("F1", bootstrap_mean(scores) if len(scores) > 1 else None),
                 ("EM", number(fmean(line.scores.get("em", 0.0) for line in run.lines.values()))),
@@ -224,6 +226,21 @@ def _scores(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:
         *_verdict(runs, keqa),
     )
     return table(name, f"Real questions, {lm}", rows, *notes, ruled=ruled)
+
+
+def _over_all(runs: Sequence[RealRun]) -> Iterator[RealRun]:
+    """What each method replied on all sets that it was asked about, where there are several."""
+    by_row: dict[str, list[RealRun]] = {}
+    for run in runs:
+        by_row.setdefault(run.label, []).append(run)
+    order = [label for label in DESIGN["rows"] if len(by_row.get(label, ())) > 1]
+    for label in order:
+        lines = {f"{run.dataset}/{place}": line for run in by_row[label] for place, line in run.lines.items()}
+        yield RealRun(runs[0].lm, _ALL, label, lines)
+
+
+def _title_of_set(dataset: str) -> str:
+    return "All sets" if dataset == _ALL else BENCHMARKS[dataset].title
 
 
 def _verdict(runs: Sequence[RealRun], keqa: Mapping[str, RealRun]) -> Iterator[str]:

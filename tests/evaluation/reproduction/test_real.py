@@ -95,6 +95,8 @@ def test_the_table_has_scores_costs_and_how_far_keqa_is_ahead(tmp_path):
         ["NQ-open", "Closed book", "4", ".250", ".250", ".250", ".000", "1.0", "100", ".00", "+.500", "+.000", "+.750"],
         ["NQ-open", "KEQA as it comes", "4", ".750", ".250", "1.000", ".750", "8.0", "100", "2.00", "", "", ""],
         ["StrategyQA", "KEQA as it comes", "4", "1.000", "1.000", "1.000", "1.000", "2.0", "100", "1.00", "", "", ""],
+        # Questions of two sets may have the same id.
+        ["All sets", "KEQA as it comes", "8", ".875", ".625", "1.000", ".875", "5.0", "100", "1.50", "", "", ""],
     ]
     assert scores.notes[-1] == "KEQA is behind no method on any set."
 
