@@ -313,11 +313,12 @@ def test_a_file_that_is_cut_off_ends_no_process_and_a_search_by_words_imports_no
     build_index(passages, tmp_path / "i")
     stores = sorted((tmp_path / "i" / "data").glob("*.store"))
     script = """
-import os, sys
+import os, sys, time
 from keqa.errors import RetrievalError
 from keqa.retrievers import open_index
 found = open_index(sys.argv[1])
 print(found.search("zebra")[0].passage.id, "numpy" in sys.modules)
+time.sleep(1)  # The engine reads its files once more on a thread of its own, right after it has opened them.
 [os.truncate(one, 0) for one in sys.argv[2:]]
 try:
     found.search("zebra")
