@@ -4,8 +4,6 @@ What a record says of the chance that its answer is right, signals and words of 
 regression: the same in calibration and in use.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Making a method from its specification, the compiled program that serves it, and the parts that all methods share."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Citations of numbered passages in a text, such as ``[2]`` and ``[1, 3]``: found, renumbered and taken out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

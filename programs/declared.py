@@ -5,8 +5,6 @@ From these declarations come the arguments and attributes of a program, what is 
 Nothing here takes long to import, so that a command's help can be made of it.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from fractions import Fraction

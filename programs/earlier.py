@@ -4,8 +4,6 @@ Its record, with its passages, stands in the new question's record, and says whi
 program must have answered; who keeps conversations sees to that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 

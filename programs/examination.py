@@ -1,7 +1,5 @@
 """Quiz assessment: does the language model know the answer to a quiz (KEQA, section 3.3, Algorithm 1)."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -4,8 +4,6 @@ A description is plain JSON without keys and addresses; `digest` turns it into a
 differently are never taken for each other by it.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

@@ -3,8 +3,6 @@
 Boundary models read draws as well. `keqa.programs.gates` has the gates beside KEQA's own, the consistency of samples.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

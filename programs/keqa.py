@@ -1,7 +1,5 @@
 """KEQA: question answering with knowledge evaluation (KEQA, AAAI 2025, Algorithm 2)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """What methods are set up with, as pydantic models of what `keqa.programs.declared` declares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self, get_type_hints

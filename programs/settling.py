@@ -5,8 +5,6 @@ says so from the answers there are (`keqa.programs.boundary.chooser`). Without o
 first, and a question is taken apart where they do not answer it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ question ask the same later ones, and so read the same draws. Every gate is char
 draws or none. Settings of one program share draws likewise: those of a smaller N_c are the first of the largest N_c.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """A module that stands for the one inside it, wherever DSPy or KEQA looks at it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar

@@ -8,8 +8,6 @@ The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples o
 balanced few, the same for every quiz, or those that are most like it. Its instruction may be one that GEPA wrote.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from abc import abstractmethod

@@ -5,8 +5,6 @@ by their exact answers after normalisation, as in KBM, and not by a judge: so th
 holds nothing but bounded numbers and names, and may name built-in embedders only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

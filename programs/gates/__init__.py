@@ -5,8 +5,6 @@ tables, settings and saved programs read; `keqa.programs.registry.register_gate`
 process runs. docs/extending.md shows how.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any

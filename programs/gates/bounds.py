@@ -1,7 +1,5 @@
 """Gates that measure nothing: the bounds of a comparison of gates, and chance."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

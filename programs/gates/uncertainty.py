@@ -1,7 +1,5 @@
 """Gates that measure how uncertain a language model is of a quiz, by other means than a vote, and what they ask."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ anything else                  any sentence-transformers model, by name or folde
 =============================  =========================================================================
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import unicodedata

@@ -1,7 +1,5 @@
 """What a utility reference holds: passages whose utility to a quiz is known."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server that fails at 30 % of calls, over HTTP and LiteLLM: nothing crashes, and no failure is an answer."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

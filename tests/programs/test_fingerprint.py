@@ -1,7 +1,5 @@
 """What tells models, retrievers, programs and functions apart."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Language models by role, whatever DSPy does to a program or to a user's module that contains it."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """Draws that gates share: made once for a resolved quiz, whoever asks, and charged to each that reads them."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor

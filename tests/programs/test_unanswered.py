@@ -1,7 +1,5 @@
 """What the documents do not say is a finding of its own, and never a guess."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

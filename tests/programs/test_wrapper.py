@@ -1,7 +1,5 @@
 """What `keqa.compile` returns is used as the program that is inside it."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Every gate as a pure function of draws: what it decides, measures, and how many more it takes."""
 
-from __future__ import annotations
-
 import pickle
 from fractions import Fraction
 from typing import Any

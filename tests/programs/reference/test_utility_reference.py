@@ -1,7 +1,5 @@
 """R_u by itself, within the program, and in the hands of DSPy's optimizers."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """Saving and loading: what is in the folder, what is refused, and what a fresh process makes of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Compiled programs of other methods than KEQA: what the folder names, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

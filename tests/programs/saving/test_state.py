@@ -1,7 +1,5 @@
 """DSPy's own saving and loading: a state is whole, alone and in a user's module; nothing is pickled."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Program folders from strangers: nothing in one sends a key elsewhere, fetches a model, leaves the folder or hangs."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import io
