@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -34,7 +34,7 @@ from keqa.programs.gate import (
     reaches,
     smallest_wave,
 )
-from keqa.programs.records import ClusterRecord, SampleRecord, fraction_text
+from keqa.programs.records import fraction_text
 from keqa.programs.stages.probabilities import (
     LOGPROBS,
     NoProbabilitiesError,
@@ -78,14 +78,8 @@ class Examined(Draws):
     def recorded(self, gate: Gate) -> dict[str, Any]:
         """What a quiz's record says of its examination by a gate."""
         threshold = gate.threshold
-        names = ("text", "abstained", "cluster", "error", "probability")
         return {
-            "samples": [SampleRecord(**{name: getattr(draw, name) for name in names}) for draw in self.made],
-            "clusters": [
-                ClusterRecord(answer=str(self.made[members[0]].text), size=len(members), members=members)
-                for members in self.clusters
-            ],
-            "tries": self.tries,
+            **self.as_record(),
             "complete": self.left == 0,
             "drafted": self.drafted,
             "stopped": self.stopped,
@@ -282,19 +276,26 @@ class Examination(Stage):
     async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        asking = partial(ask, self.quiz, "answer", for_answer=True, **asked)
-        try:
-            found = await (asking() if self._gives_none == self._model_asked else asking(config=LOGPROBS))
-        except ConfigurationError as error:
-            if not tells_no_probabilities(error):
-                raise
-            self._gives_none = self._model_asked
-            found = await asking()
+        found = await self._likely(partial(ask, self.quiz, "answer", for_answer=True, **asked), IF_ANY)
         given = getattr(found.completions, "logprobs", None)
         whole, first = likelihood(tokens_in(given[0]) if given else [])
-        draft = Draw(text_of(found.answer), probability=whole, first_token=first, cluster=0)
+        draft = Draw(text_of(found.answer), probability=whole, first_token=first)
         _mark_abstention(draft, quiz, choices)
+        draft.cluster = None if draft.abstained else 0
         return draft
+
+    async def _likely(
+        self, asking: Callable[..., Awaitable[dspy.Prediction]], wanted: Any, config: Mapping[str, Any] | None = None
+    ) -> dspy.Prediction:
+        """Make a call with the probabilities of its tokens, where wanted; without, where an LM gives none and may."""
+        if wanted and self._gives_none != self._model_asked:
+            try:
+                return await asking(config={**(config or {}), **LOGPROBS})
+            except ConfigurationError as error:
+                if wanted != IF_ANY or not tells_no_probabilities(error):
+                    raise
+                self._gives_none = self._model_asked
+        return await asking(config=config)
 
     def spec(self) -> dict[str, Any]:
         """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""
@@ -400,8 +401,6 @@ class Examination(Stage):
         """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""
         identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
-        if self._asks_probabilities():
-            config |= LOGPROBS
         if self.top_p is not None:
             config["top_p"] = self.top_p
         if count > 1:
@@ -435,17 +434,11 @@ class Examination(Stage):
         if found.passages:
             asked = {"question": found.quiz, "evidence": [], "triples": [], **kind, "fitting": [*found.passages]}
         sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
-        try:
-            return await sampled(config=config)
-        except ConfigurationError as error:
-            if self.probabilities != IF_ANY or not tells_no_probabilities(error):
-                raise
-            self._gives_none = self._model_asked
-            return await sampled(config={name: value for name, value in config.items() if name not in LOGPROBS})
+        return await self._likely(sampled, self.probabilities, config)
 
     def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
         """The probabilities of draws that come with them, and those of their first tokens."""
-        if self._asks_probabilities():
+        if self.probabilities and self._gives_none != self._model_asked:
             try:
                 return likelihoods_of(prediction, count, self._model_asked)
             except NoProbabilitiesError:
@@ -461,9 +454,6 @@ class Examination(Stage):
     @property
     def _model_asked(self) -> str:
         return str(getattr(self._lm, "model", "the language model"))
-
-    def _asks_probabilities(self) -> bool:
-        return bool(self.probabilities) and self._gives_none != self._model_asked
 
     async def _place(self, found: Examined, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias,
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, Word, checked
-from keqa.programs.records import Degradation
+from keqa.programs.records import ClusterRecord, Degradation, SampleRecord
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.text import shown
 
@@ -132,6 +132,16 @@ class Draws:
     def first(self, count: int) -> Self:
         """The first draws alone."""
         return replace(self, made=self.made[:count])
+
+    def as_record(self) -> dict[str, Any]:
+        """The draws and their clusters as a quiz's record has them."""
+        names = ("text", "abstained", "cluster", "error", "probability")
+        clusters = [
+            ClusterRecord(answer=str(self.made[members[0]].text), size=len(members), members=members)
+            for members in self.clusters
+        ]
+        samples = [SampleRecord(**{name: getattr(draw, name) for name in names}) for draw in self.made]
+        return {"samples": samples, "clusters": clusters, "tries": self.tries}
 
 
 def leader(sizes: Sequence[int]) -> int | None:

@@ -1,10 +1,11 @@
 """KEQA: question answering with knowledge evaluation (KEQA, AAAI 2025, Algorithm 2)."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -246,17 +247,15 @@ class KEQA(Program):
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
         """The short answer, in another way than by quizzes."""
+        settings, what = self.settings, (asked.question, asked.answer_type, asked.choices)
 
-        def draft(asked: Question) -> Awaitable[Draw]:
-            return self.examination.draft(asked.question, asked.answer_type, asked.choices)
-
-        async def read(asked: Question, draft: Draw | None) -> QuizRecord:
+        async def read(draft: Draw | None) -> QuizRecord:
             # Of a cascade, a later step may be the answer.
-            with _as_draft(self.settings.settle == "cascade"):
+            with _as_draft(settings.settle == "cascade"):
                 return await self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        how = (self.settings.settle, self.settings.chooser, self.declines)
-        await Settling(*how, draft, read, self._take_apart).run(asked, story)
+        ways = (partial(self.examination.draft, *what), read, partial(self._take_apart, asked, story))
+        await Settling(asked, story, settings.settle, settings.chooser, self.declines, *ways).run()
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer by quizzes."""

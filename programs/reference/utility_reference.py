@@ -292,8 +292,7 @@ class UtilityReference(Parameter):
         parts = ("embedder", "k", "least", "variant", "entries")
         known = isinstance(state, Mapping) and set(state) - {"form"} == set(parts)
         if not known or not isinstance(state["entries"], list):
-            what = f"the state of a utility reference, which has {', '.join(parts)} and nothing else"
-            raise ConfigurationError(f"this is not {what}")
+            raise ConfigurationError(f"the state of a utility reference has {', '.join(parts)} and nothing else")
         chosen = {"form": "apart", **{part: state[part] for part in state if part not in ("embedder", "entries")}}
         settings = check(type(self), chosen, "a utility reference")
         entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(state["entries"], start=1)]
