@@ -71,7 +71,6 @@ def _stated(answer: str | None, passages: Sequence[PassageVerdict]) -> float:
 
 
 def _agreed(quiz: QuizRecord) -> float:
-    """The share of the draws from memory that the answer from passages equals."""
     if not quiz.answer:
         return 0.0
     return _mean([float(one.text is not None and same_answer(one.text, quiz.answer)) for one in quiz.samples], 0.0)

@@ -26,7 +26,6 @@ def _numbers(written: str) -> list[int]:
 
 
 def without_citations(text: str) -> str:
-    """A text without its citations."""
     return _CITATION.sub("", text).strip()
 
 

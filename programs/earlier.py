@@ -49,6 +49,5 @@ def knowing(findings: Findings) -> AbstractContextManager[None]:
 
 
 def settled_before(text: str, answer_type: str, choices: Iterable[str]) -> QuizRecord | None:
-    """The record of a quiz that an earlier question settled."""
     findings = context().findings
     return findings.get(key_of(text, answer_type, choices)) if findings else None

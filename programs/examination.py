@@ -72,11 +72,9 @@ class Examined(Draws):
 
     @property
     def known(self) -> bool:
-        """The gate's verdict."""
         return self.verdict.known
 
     def recorded(self, gate: Gate) -> dict[str, Any]:
-        """What a quiz's record says of its examination by a gate."""
         threshold = gate.threshold
         return {
             **self.as_record(),
@@ -320,7 +318,6 @@ class Examination(Stage):
         raise ConfigurationError(f"the gate '{self.gate.name}' {wrong}")
 
     def _why_stopped(self, found: Examined, said: Verdict) -> str:
-        """Why no further draw is made, once the gate has decided."""
         if not found.left:
             return f"all {found.tries} draws were made" if found.tries > 1 else "the one draw was made"
         if not found.drawn:
@@ -349,7 +346,6 @@ class Examination(Stage):
             note("examine", lost[0], message, action, found.number)
 
     def _sharing(self) -> AbstractContextManager[None]:
-        """Meanwhile calls are those that are shared, unless waves take of them."""
         shared = self.shared.value
         return nullcontext() if shared is None or shared.largest else within(caller=shared.predict)
 

@@ -126,7 +126,6 @@ def program_spec(program: Program) -> dict[str, Any]:
 
 
 def program_fingerprint(program: Program) -> str:
-    """A short name for all that `program_spec` describes."""
     return digest(program_spec(program))
 
 
@@ -257,7 +256,6 @@ def _plain(value: Any, left_out: re.Pattern[str] | None = None) -> Any:
 
 
 def _source(function: Any) -> Any:
-    """What a function does, as far as it is Python."""
     code = getattr(function, "__code__", None)
     return None if code is None else _text(code)
 

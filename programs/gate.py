@@ -130,11 +130,9 @@ class Draws:
         return bool(self.made) and all(draw.answer is None or draw.probability is not None for draw in self.made)
 
     def first(self, count: int) -> Self:
-        """The first draws alone."""
         return replace(self, made=self.made[:count])
 
     def as_record(self) -> dict[str, Any]:
-        """The draws and their clusters as a quiz's record has them."""
         names = ("text", "abstained", "cluster", "error", "probability")
         clusters = [
             ClusterRecord(answer=str(self.made[members[0]].text), size=len(members), members=members)
@@ -272,7 +270,6 @@ class LeaderGate(NamedGate):
         return Verdict(True)
 
     def decide(self, draws: Draws) -> Verdict | int:
-        """See `Gate.decide`."""
         if (verdict := self.at_once(draws)) is not None:
             return verdict
         return self.on_leader(draws) if draws.leader_is_fixed else smallest_wave(draws)
@@ -288,7 +285,6 @@ class AllSamplesGate(NamedGate, ABC):
         """What is compared with the threshold, of all draws."""
 
     def decide(self, draws: Draws) -> Verdict | int:
-        """See `Gate.decide`."""
         if draws.left:
             return draws.left
         measure = self.measure(draws)

@@ -95,7 +95,6 @@ class KEQA(Program):
         return self.settings.gate or VoteGate(self.settings.threshold)
 
     def fit(self, before: models.Settings) -> None:
-        """Have the stages follow the settings."""
         changed = [
             name for name, value in self.settings if value is not (old := getattr(before, name)) and value != old
         ]
@@ -109,7 +108,6 @@ class KEQA(Program):
 
     @property
     def gate(self) -> Gate:
-        """What decides whether a quiz is known."""
         return self.examination.gate
 
     @property
@@ -119,12 +117,10 @@ class KEQA(Program):
 
     @property
     def similarity(self) -> Similarity:
-        """What compares sentences."""
         return self.selection.similarity
 
     @property
     def reference(self) -> Reference | None:
-        """The utility reference."""
         return self.picking.reference
 
     @reference.setter
@@ -246,7 +242,6 @@ class KEQA(Program):
         return PassageReading(self.settings, self._retriever.value, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        """The short answer, in another way than by quizzes."""
         settings, what = self.settings, (asked.question, asked.answer_type, asked.choices)
 
         async def read(draft: Draw | None) -> QuizRecord:
@@ -286,7 +281,6 @@ class KEQA(Program):
         await self._conclude(asked, story)
 
     async def _conclude(self, asked: Question, story: RecordBuilder) -> None:
-        """The answer to a question whose quizzes were asked."""
         settings, missing = self.settings, _missing(story)
         if settings.read_together and await self._read_together(asked, story, settled=missing is None):
             return

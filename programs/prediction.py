@@ -47,7 +47,6 @@ class UnansweredError(StageError):
 
     @classmethod
     def at(cls, stage: str, error: CallError) -> UnansweredError:
-        """The failure of a stage that nothing replaces."""
         return cls(stage, error.cause, error.message)
 
     def __reduce__(self) -> Any:
@@ -113,7 +112,6 @@ class AnswerPrediction(dspy.Prediction):
 
 
 def prediction_of(record: QuestionRecord) -> AnswerPrediction:
-    """The prediction that a record stands for."""
     sources = [_plain(one) for one in sources_of(record)]
     return AnswerPrediction(explanation=record.explanation, sources=sources, answer=record.answer, record=record)
 
@@ -132,7 +130,6 @@ class ProgramTool(dspy.Tool):
     _program: Any = PrivateAttr()
 
     def __init__(self, program: Any, name: str | None = None, desc: str | None = None) -> None:
-        """See `keqa.programs.program.Program.as_tool`."""
 
         def answer_question(question: str) -> str:
             try:
@@ -146,7 +143,6 @@ class ProgramTool(dspy.Tool):
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def acall(self, **kwargs: Any) -> str:
-        """Answer a question from within an event loop, which keeps running meanwhile."""
         try:
             return observation(await self._program.acall(**self._validate_and_parse_args(**kwargs)))
         except (InputError, NotInDocumentsError, StageError) as error:
@@ -517,7 +513,6 @@ def _carries_a_part(quiz: QuizRecord, unanswered: Unanswered) -> bool:
 
 
 def source_of(passage: PassageVerdict) -> Source:
-    """A passage as a source."""
     return Source(id=passage.passage_id, **passage.model_dump(include=_COPIED))
 
 

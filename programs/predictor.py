@@ -106,11 +106,9 @@ class Predictor(SharingLMs, dspy.Predict):
         self.prompt = self.signature.__name__
 
     def forward(self, **kwargs: Any) -> Any:
-        """Ask; see ``dspy.Predict``."""
         return super().forward(**self._demonstrated(kwargs))
 
     async def aforward(self, **kwargs: Any) -> Any:
-        """Ask from within an event loop; see ``dspy.Predict``."""
         return await super().aforward(**self._demonstrated(kwargs))
 
     def _demonstrated(self, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +183,6 @@ def fine_tuned(lm: Any) -> bool:
 
 @cache
 def _written() -> Mapping[str, list[dict[str, Any]]]:
-    """The fixed demonstrations by the names of the signatures."""
     written: dict[str, list[dict[str, Any]]] = json.loads(
         (files("keqa.programs") / "demonstrations.json").read_text(encoding="utf-8")
     )
@@ -209,7 +206,6 @@ def prompts_of(program: dspy.Module) -> Prompts:
 
 
 def prompt_of(signature: Any) -> dict[str, Any]:
-    """The prompt that a signature is."""
     return {
         "signature": signature.__name__,
         "instructions": signature.instructions,
@@ -337,7 +333,6 @@ def _check_decisions(fields: Mapping[str, Any], signature: type[dspy.Signature],
 
 
 def _refuse_large(state: Mapping[str, Any], what: str) -> None:
-    """Refuse what is not plain, or too much."""
     try:
         written = json.dumps(state, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -454,7 +454,6 @@ class SavedSettings(Parameter):
         """Stay: an optimizer that starts afresh has not found the settings."""
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The settings as they are whenever they are saved."""
         return self._program.described()
 
     def load_state(self, state: Mapping[str, Any]) -> SavedSettings:

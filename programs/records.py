@@ -107,7 +107,6 @@ class PlacedText(BaseModel):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
         return Place(self.file, self.page, self.heading, self.date)
 
 
@@ -296,7 +295,6 @@ class Statement(Record):
 
     @property
     def bare(self) -> str:
-        """The statement without its citations."""
         return without_citations(self.text)
 
 
@@ -324,7 +322,6 @@ class Written(Record):
 
     @property
     def given(self) -> list[Statement]:
-        """What stands in the text."""
         return [one for one in self.statements if one.given]
 
     @property

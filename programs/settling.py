@@ -51,7 +51,6 @@ class Settling:
     judged: dict[str, Any] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Settle it, and write that into its record."""
         if self.how == "cascade":
             await self._cascade()
         elif self.how == "draft" and not self.declines:
@@ -194,5 +193,4 @@ def _remembered(asked: Question, draft: Draw, judged: Mapping[str, Any], read: Q
 
 
 def _drawn(draft: Draw) -> dict[str, Any]:
-    """A draft as the one draw of a quiz."""
     return Draws(made=[draft]).as_record()

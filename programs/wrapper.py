@@ -29,13 +29,11 @@ class ModuleWrapper(dspy.Module, Generic[M]):
     program: M
 
     def __init__(self, program: M, **beside: Any) -> None:
-        """Take the module, and what is kept beside it."""
         super().__init__()
         # All at once, as names that the inner module has too would otherwise be set there.
         self.__dict__.update(beside, program=program)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module inside from within an event loop."""
         return await self.program.acall(*args, **kwargs)
 
     aforward = acall

@@ -179,7 +179,6 @@ class KnownQuiz(Strict):
     root: Root
 
     def shown(self) -> dspy.Example:
-        """As a demonstration."""
         return dspy.Example(reference=[], **self.model_dump(exclude={"root"}))
 
 
@@ -213,7 +212,6 @@ class PromptedModel(AskedModel):
             return _verdicts(predictor, lm, quiz=quiz, reference=passages, **kind)
 
     def predictor(self) -> dspy.Predict:
-        """What asks, without examples."""
         signature = JudgeKnowledge
         return dspy.Predict(signature if self.instruction is None else signature.with_instructions(self.instruction))
 

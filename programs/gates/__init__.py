@@ -88,7 +88,6 @@ GATES: dict[str, type[Any]] = {gate.__name__: gate for gate in _ALL}
 
 
 def questions() -> Iterator[type[GateQuestion]]:
-    """What gates ask the LM in calls of their own."""
     for gate in GATES.values():
         if (question := question_of(gate)) is not None:
             yield question

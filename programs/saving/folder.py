@@ -283,7 +283,6 @@ def _refuse(changed: list[str], what: str) -> None:
 
 
 def _folder_of(folder: str | Path) -> Path:
-    """A folder as it was given."""
     if not isinstance(folder, str | PathLike):
         raise InputError(f"a program is a folder: give its path, not {shown(folder)}")
     return Path(folder)
