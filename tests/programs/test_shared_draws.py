@@ -256,11 +256,6 @@ def test_other_draws_are_not_shared(norway, change):
     assert engine.count["AnswerQuiz"] > 5
 
 
-def test_a_gate_by_probability_wants_draws_that_have_them(norway):
-    with pytest.raises(ConfigurationError, match=r"needs SharedDraws\(probabilities=True\)"):
-        SharedDraws().sharing(norway()[0], ProbabilityGate())
-
-
 @pytest.mark.parametrize("change", [{"completions": 5}, {"tokens": [1]}, {"samples": -1}, {"draws": []}])
 def test_a_stored_call_that_is_damaged_is_made_again(norway, change):
     store: dict = {}

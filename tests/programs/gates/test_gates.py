@@ -175,20 +175,6 @@ def test_what_a_gate_cannot_decide_without(gate, draws, message):
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        *[(lambda share=share: RandomGate(share), "from 0 to 1") for share in (-0.1, 1.1, "half", None)],
-        (lambda: CertaintyGate(over="words"), "words"),
-        (lambda: LexicalSimilarityGate(form="bleu"), "bleu"),
-        *[(lambda value=value: as_fraction(value), "a threshold must be") for value in (0, -1, 1.01, "most", "1/0")],
-    ],
-)
-def test_arguments_that_are_refused(made, message):
-    with pytest.raises(ConfigurationError, match=message):
-        made()
-
-
-@pytest.mark.parametrize(
     ("sizes", "left", "fixed"),
     [((3, 2), 1, True), ((2, 3), 1, False), ((2, 2), 0, True), ((2, 2), 1, False), ((1,), 1, True), ((), 1, False)],
 )
