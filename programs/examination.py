@@ -200,15 +200,12 @@ class Examination(Stage):
         found = Examined(quiz, answer_type, tuple(choices), self.tries, number=number, predictor=predictor)
         question = self.question
         if question is not None and question.before_samples:
-            found.reply = await question.acall(**question.inputs(found), number=number)
+            await self._ask_for_gate(found)
         while not isinstance(said := self._said(found), Verdict):
             await self._draw(found, said)
-            answered = found.leading is not None and found.leader_is_fixed
-            if question is not None and found.reply is None and answered:
-                found.reply = await question.acall(**question.inputs(found), number=number)
-        found.verdict, found.stopped = said, said.why or self._why_stopped(found, said)
-        if said.note is not None:
-            current().degradations.append(said.note.model_copy(update={"quiz": number}))
+            if found.reply is None and found.leading is not None and found.leader_is_fixed:
+                await self._ask_for_gate(found)
+        self._conclude(found, said, self._why_stopped(found, said))
         self._mark(found)
         return found
 
@@ -233,14 +230,21 @@ class Examination(Stage):
             found.stopped = "the draft says that it does not know" if draft.abstained else outdated
             return found
         draft.cluster = 0
-        if self.question is not None:
-            found.reply = await self.question.acall(**self.question.inputs(found), number=number)
+        await self._ask_for_gate(found)
         said = _by_probability(draft, self.gate.threshold) if isinstance(self.gate, VoteGate) else self._said(found)
         assert isinstance(said, Verdict), "a gate has a verdict where no draw is left"
-        found.verdict, found.stopped = said, said.why or "the gate decides by the draft"
-        if said.note is not None:
-            current().degradations.append(said.note.model_copy(update={"quiz": number}))
+        self._conclude(found, said, "the gate decides by the draft")
         return found
+
+    async def _ask_for_gate(self, found: Examined) -> None:
+        if (question := self.question) is not None:
+            found.reply = await question.acall(**question.inputs(found), number=found.number)
+
+    @staticmethod
+    def _conclude(found: Examined, said: Verdict, why: str) -> None:
+        found.verdict, found.stopped = said, said.why or why
+        if said.note is not None:
+            current().degradations.append(said.note.model_copy(update={"quiz": found.number}))
 
     async def every_draw(
         self,
