@@ -25,9 +25,8 @@ from keqa.programs.records import QuizRecord
 class Settling:
     """A question that is settled otherwise than by its quizzes alone, by what a program has for each way.
 
-    In a cascade it is taken from step to step; each hands what it found on to the next.
-
-    The chooser is of a cascade that learned where to stop; where a program `declines`, memory alone is no answer.
+    In a cascade it is taken from step to step; each hands what it found on to the next, and a chooser, if there is one,
+    says where to stop. Where a program `declines`, memory alone is no answer.
     """
 
     asked: Question
