@@ -143,7 +143,8 @@ class Examination(Stage):
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
         # The LM that was found to give no probabilities, where the gate decides without them as well.
         self._gives_none: str | None = None
-        self._decide_by(gate or VoteGate())
+        self._gate = NoCopy(VoteGate())
+        self.gate = gate
 
     @property
     def gate(self) -> Gate:
@@ -153,25 +154,18 @@ class Examination(Stage):
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         chosen, asked = gate or VoteGate(), self.question
-        if asked is not None and type(asked) is question_of(chosen):
-            self._gate = NoCopy(chosen)
-            return
-        # A gate that asks what cannot be held is refused before anything is changed.
-        Examination(gate=chosen, bound=self.bound)
-        if asked is not None:
-            delattr(self, asked.attribute)
-        self._decide_by(chosen)
-        lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
-        for predictor in () if self.question is None else self.question.predictors():
-            predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
-
-    def _decide_by(self, gate: Gate) -> None:
-        kind = question_of(gate)
-        if kind is not None:
-            if hasattr(self, kind.attribute):
+        kind, held = question_of(chosen), None if asked is None else asked.attribute
+        if kind is not (None if asked is None else type(asked)):
+            if kind is not None and kind.attribute != held and hasattr(self, kind.attribute):
                 raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
-            setattr(self, kind.attribute, kind(self.bound))
-        self._gate = NoCopy(gate)
+            if held is not None:
+                delattr(self, held)
+            if kind is not None:
+                setattr(self, kind.attribute, kind(self.bound))
+                lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
+                for predictor in getattr(self, kind.attribute).predictors():
+                    predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
+        self._gate = NoCopy(chosen)
 
     @property
     def question(self) -> GateQuestion | None:
