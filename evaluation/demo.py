@@ -1,7 +1,5 @@
 """The fixed comparison of the demo: from memory, always retrieving or searching, KEQA, and what is compiled."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -65,7 +63,7 @@ class MethodResult:
     def untouched(self) -> list[QuestionRow]:
         return [line for line in self.lines if not line.touched]
 
-    def f1_less(self, other: MethodResult) -> Interval:
+    def f1_less(self, other: "MethodResult") -> Interval:
         """How much lower this F1 is than another method's on the same questions, with its paired interval."""
         return paired_bootstrap(other.scores("f1"), self.scores("f1"))
 

@@ -1,7 +1,5 @@
 """Making a file of evidence documents, one a question: from an LM's memory, a benchmark's contexts, or an index."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

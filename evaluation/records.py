@@ -4,8 +4,6 @@ Everything that compares methods reads these files alone, with `keqa.evaluation.
 of two headers, and of two lines of one question, the later one stands. docs/run-files.md shows one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Fixtures that tests of several rooms share: a scripted language model, a small retriever, clean DSPy settings."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import math
@@ -57,7 +55,7 @@ class ScriptedEngine:
         self.probability: float | None = None
         self._lock = threading.Lock()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedEngine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ScriptedEngine":
         return self
 
     def complete(self, request: Request) -> Response:
@@ -113,7 +111,7 @@ class AsyncScriptedEngine:
     def __init__(self, engine: ScriptedEngine) -> None:
         self.engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncScriptedEngine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AsyncScriptedEngine":
         return self
 
     async def complete(self, request: Request) -> Response:
@@ -143,7 +141,7 @@ class ScriptedRetriever:
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         return [self.search(query, k) for query in queries]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedRetriever:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ScriptedRetriever":
         raise AssertionError("a retriever must never be copied with a program")
 
 

@@ -1,7 +1,5 @@
 """``keqa boundary``: a model of what the language model knows, from labels to figures."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -290,7 +288,7 @@ def check(
     emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
 
 
-def _asked(options: QuestionOptions) -> Questions:
+def _asked(options: QuestionOptions) -> "Questions":
     """The questions, of the train split where there is one and no other is given."""
     from keqa.cli.running import questions_of
 
@@ -306,7 +304,7 @@ def _read(folder: Path) -> Any:
     return read_collected(folder / _QUIZZES if folder.is_dir() else folder)
 
 
-def _table(figures: Figures, what: str) -> Table:
+def _table(figures: "Figures", what: str) -> "Table":
     rows = []
     for name, draws, of in (
         ("boundary model", figures.draws, figures.mastery),

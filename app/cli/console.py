@@ -4,8 +4,6 @@ Whatever is shown passes through one kind of console, which lets nothing from ou
 key (see `keqa.storage.redaction`). Text is plain: brackets and colons in it are neither markup nor emoji.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -144,7 +142,7 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
         self.calls, self._lock = 0, threading.Lock()
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> "Bars":
         import dspy
 
         self._ends = ExitStack()
@@ -155,7 +153,7 @@ class Bars:
     def __exit__(self, *ended: Any) -> None:
         self._ends.__exit__(*ended)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Bars:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Bars":
         # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
         return self
 

@@ -4,8 +4,6 @@ A group is a dataclass whose fields are options, or groups again. The command th
 addresses, and without folders of this machine.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """``keqa reproduce kbm``: the KBM paper's experiments, with a language model of the user's or on the testbed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property

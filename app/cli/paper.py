@@ -1,7 +1,5 @@
 """``keqa reproduce paper``: the KEQA paper's experiments with a language model and corpus of the user's."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

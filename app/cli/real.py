@@ -1,7 +1,5 @@
 """``keqa reproduce real``: real language models on real questions, printed from what ships or collected further."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

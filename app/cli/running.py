@@ -1,7 +1,5 @@
 """Running methods from the command line: what the options name, and a bar for each method."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

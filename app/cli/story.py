@@ -1,7 +1,5 @@
 """An answer for the terminal: each quiz as it settles, and then the answer, what it rests on, and its story."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One program for all who ask at once: slots, time, and what becomes of a question that nobody waits for any more."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Chat completions in OpenAI's form: what is read of a request, and how an answer is written."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -87,7 +85,7 @@ class ChatRequest(BaseModel):
     sources_in_text: bool = True
 
     @classmethod
-    def read(cls, body: bytes) -> ChatRequest:
+    def read(cls, body: bytes) -> "ChatRequest":
         """The request in a body."""
         found = read_body(cls, body)
         if found.model != MODEL:

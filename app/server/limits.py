@@ -1,7 +1,5 @@
 """How much one server takes on, how fast one client may ask, and what whoever asks learns of a request that fails."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import re

@@ -1,7 +1,5 @@
 """The program and its index as tools of the Model Context Protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys

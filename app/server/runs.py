@@ -1,7 +1,5 @@
 """Run files side by side: what became of each question in brief, and its stories where they are wanted."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Listening: where a server may be bound without a token, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging

@@ -4,8 +4,6 @@ Two runs are laid beside each other: ``gate-never``, which has all samples of ea
 ``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

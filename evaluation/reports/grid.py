@@ -1,7 +1,5 @@
 """Tables and figures as data: what they hold, how it is shown, and the notes under it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -56,7 +54,7 @@ class Grid:
         names = [column.full for column in self.columns]
         return [dict(zip(names, (cell.value for cell in row), strict=True)) for row in self.rows]
 
-    def noted(self, *notes: str) -> Grid:
+    def noted(self, *notes: str) -> "Grid":
         """The same with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 

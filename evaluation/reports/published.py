@@ -1,7 +1,5 @@
 """The figures that papers print, to stand beside those of a run: a YAML file each in `papers`."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Any

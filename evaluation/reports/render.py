@@ -1,7 +1,5 @@
 """One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; figures as pictures."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io
@@ -255,7 +253,7 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
     return paths
 
 
-def _add(axes: Axes, series: Series, number: int) -> Artist:
+def _add(axes: "Axes", series: Series, number: int) -> "Artist":
     color, marker = f"C{number % _COLORS}", _MARKERS[number % len(_MARKERS)]
     if series.style == "points":
         return axes.scatter(series.x, series.y, color=color, marker=marker, s=36)

@@ -6,8 +6,6 @@ the JSON that the command prints, such as ``at: scores/task=decompose&demonstrat
 Makefile is; what its commands write lies in ``{folder}``, so that none overwrites other work.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -61,7 +59,7 @@ class Expected(BaseModel, frozen=True, extra="forbid", strict=True):
     tolerance: float = Field(ge=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _one_source(self) -> Expected:
+    def _one_source(self) -> "Expected":
         sources = [(self.at,), (self.table, self.row, self.column), (self.run, self.measure)]
         given = [source for source in sources if any(part is not None for part in source)]
         if len(given) != 1 or None in given[0]:

@@ -1,7 +1,5 @@
 """Calls, tokens and price of experiments: from a rehearsal of a few questions, or of runs that were made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -73,7 +71,7 @@ class Estimate:
         """Over all language models."""
         return CostBounds(*map(total, zip(*self.bounds.values(), strict=True)))
 
-    def of(self, model: str) -> Estimate:
+    def of(self, model: str) -> "Estimate":
         """That of one language model alone."""
         spent = None if self.expected is None else {model: self.expected.get(model, Spent())}
         return replace(self, bounds={model: self.bounds[model]}, expected=spent)

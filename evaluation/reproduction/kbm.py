@@ -4,8 +4,6 @@ The draws are those of `keqa.optimize.boundary.collect`: of each question as man
 them (ALL RAG), so that either indicator, accuracy or certainty, is known on both sides (sections 2.1 and 2.2).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The KS-LLM paper's Tables 1 to 3 and Figure 3 from run files, with its figures and the recall of the selection."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple

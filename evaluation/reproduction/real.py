@@ -4,8 +4,6 @@ What ships is an archive for each language model of what `keqa reproduce real --
 replies, scores and costs, without prompts, passages, questions and gold answers; for each question stands its digest.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 import zipfile

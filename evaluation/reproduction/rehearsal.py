@@ -5,8 +5,6 @@ gate retrieves and every loop runs to its end: what a real LM costs lies between
 quizzes than the stand-in.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import itertools
@@ -42,7 +40,7 @@ class Spent(NamedTuple):
     read: float = 0.0
     written: float = 0.0
 
-    def times(self, factor: float) -> Spent:
+    def times(self, factor: float) -> "Spent":
         """So many times as much."""
         return Spent(*(factor * part for part in self))
 
@@ -76,7 +74,7 @@ class StandIn:
             cache=False,
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> StandIn:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "StandIn":
         return self
 
     def complete(self, request: lm15.Request) -> lm15.Response:
@@ -136,7 +134,7 @@ class _InThread:
     def __init__(self, engine: StandIn) -> None:
         self._engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _InThread:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_InThread":
         return self
 
     async def complete(self, request: lm15.Request) -> lm15.Response:

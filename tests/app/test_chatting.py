@@ -1,7 +1,5 @@
 """``keqa chat``: a conversation on the terminal, and what is kept of it."""
 
-from __future__ import annotations
-
 import io
 import sys
 

@@ -1,7 +1,5 @@
 """Conversations on disk: whole or not at all, for their owner alone, and of a bounded size."""
 
-from __future__ import annotations
-
 import stat
 
 import pytest

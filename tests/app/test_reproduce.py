@@ -1,7 +1,5 @@
 """``keqa reproduce``: figures of cases, and the preset paper."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

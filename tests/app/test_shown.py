@@ -1,7 +1,5 @@
 """An answer and its story on the terminal."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: one line of what was kept and how to resume, a code of their own and no traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

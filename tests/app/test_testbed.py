@@ -1,7 +1,5 @@
 """``keqa demo`` and ``keqa testbed``, with figures that are given, and the questions and the program that ship."""
 
-from __future__ import annotations
-
 import json
 import re
 from fractions import Fraction

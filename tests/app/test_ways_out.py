@@ -3,8 +3,6 @@
 The program is asked for nothing: what it would return is a record made by hand.
 """
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """A run: asked, scored, kept line by line, and resumed, whatever fails on the way."""
 
-from __future__ import annotations
-
 import json
 
 import dspy

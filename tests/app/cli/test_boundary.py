@@ -1,7 +1,5 @@
 """``keqa boundary``: collect, train and check on the language model that ships, and the gate in a comparison."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Questions and follow-ups on the command line."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """The page of a server, in a browser and as events."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

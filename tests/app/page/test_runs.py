@@ -1,7 +1,5 @@
 """Run files side by side: what is read of them, the page, and the file of its own."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """A story as a file of its own, and every part of a record as the page shows it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The chat endpoint, asked by OpenAI's own client and by raw requests."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The conversations of the page: kept, resumed, told apart, exported, deleted, and there after a kill."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

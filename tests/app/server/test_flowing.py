@@ -1,7 +1,5 @@
 """Streams that flow: the story while the answer is found, its words as they are written, sources with links."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

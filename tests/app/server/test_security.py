@@ -1,7 +1,5 @@
 """What a server on this machine or in a network refuses, and what it frees."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

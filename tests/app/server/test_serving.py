@@ -1,7 +1,5 @@
 """The command: what it refuses before it listens, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
