@@ -144,5 +144,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
     return sorted(__all__)

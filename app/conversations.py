@@ -70,7 +70,6 @@ class Conversation(_Kept):
 
     @property
     def last(self) -> QuestionRecord | None:
-        """The story of the last answer."""
         return next((turn.record for turn in reversed(self.turns) if turn.record is not None), None)
 
     def with_question(self, question: str) -> "Conversation":
@@ -125,7 +124,6 @@ class Conversations:
         return sorted(found, key=lambda one: one.changed, reverse=True)
 
     def read(self, name: str) -> Conversation:
-        """A conversation by its name."""
         path = self._path(name)
         if not path.exists():
             raise InputError(f"there is no conversation {name}")
@@ -161,7 +159,6 @@ class Conversations:
             return self._written(now.with_answer(record, by=by, error=error, place=place))
 
     def delete(self, name: str) -> None:
-        """Delete a conversation."""
         try:
             self._path(name).unlink()
         except FileNotFoundError:

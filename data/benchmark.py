@@ -128,7 +128,6 @@ class Benchmark:
 
 
 def one_split(path: Path, split: str) -> InputError:
-    """The error where a split of a single file is asked for."""
     return InputError(f"{path} is one file, which is one split: leave the split {split!r} out")
 
 
@@ -152,7 +151,6 @@ def field(record: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -
 
 
 def items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """A field that is a list of objects."""
     found = field(record, name, (list, tuple))
     if not all(isinstance(one, Mapping) for one in found):
         raise InputError(f"{name} must be a list of objects")

@@ -47,12 +47,10 @@ class MethodResult:
 
     @property
     def f1(self) -> Interval:
-        """Mean F1 with its bootstrap interval."""
         return bootstrap_mean(self.scores("f1"))
 
     @property
     def em(self) -> Interval:
-        """Mean exact match with its bootstrap interval."""
         return bootstrap_mean(self.scores("em"))
 
     def mean(self, name: str) -> float:

@@ -157,7 +157,6 @@ class RunLine(_Written):
 
     @property
     def failed(self) -> bool:
-        """Whether the question has no answer."""
         return self.error is not None
 
     @property

@@ -21,7 +21,6 @@ _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
 
 
 def read_header(path: Path | str) -> RunHeader:
-    """Read what was run."""
     return _scan(Path(path))[0]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from keqa.cli.console import Bars, emit, status, table
+from keqa.cli.console import emit, status, table
 from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
 from keqa.cli.options import (
     AS_JSON,
@@ -302,23 +302,12 @@ def compile_command(
 
 
 def _compile(spec: Spec, parts: Any, trainset: Any, valset: Any, asked: list[Any], **options: Any) -> Any:
-    """Compile, with a bar for each step.
-
-    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
-    """
+    from keqa.cli.running import compiling
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
     from keqa.programs.build import make
-    from keqa.programs.calls.call_cache import CallCache
-    from keqa.retrievers import CachingRetriever
 
-    work = options["folder"]
-    with (
-        Bars() as bars,
-        CachingRetriever(parts.retriever, work / "retrievals.sqlite") as searched,
-        CallCache(work / "calls.sqlite") as cache,
-        cache.installed(),
-    ):
+    with compiling(options["folder"], parts.retriever) as (bars, searched):
         program = make(spec, replace(parts, retriever=searched))
         before = functools.partial(check_reachable, asked)
         return compile_program(program, trainset, valset, progress=bars.report, before_first=before, **options)

@@ -170,10 +170,8 @@ class Bars:
         self._bar.update(self._tasks[step], completed=done, total=total, calls=calls, note=note and f"; {note}")
 
     def advance(self, step: str, total: int) -> None:
-        """Show that one more of a step is done."""
         done = self._bar.tasks[self._tasks[step]].completed if step in self._tasks else 0
         self.report(step, int(done) + 1, total)
 
     def say(self, line: str) -> None:
-        """Write a line above the bars."""
         self._bar.console.print(line, style="yellow", markup=False, soft_wrap=True)

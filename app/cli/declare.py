@@ -234,7 +234,6 @@ class Commands(typer.Typer):
     """Commands that take groups of options, and whose help is that of `WholeNames`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Command], _Command]:
-        """See `typer.Typer.command`."""
         add = super().command(name, **{"cls": WholeNames, **settings})
 
         def added(command: _Command) -> _Command:
@@ -251,7 +250,6 @@ class WholeNames(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `typer.core.TyperCommand.parse_args`."""
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:

@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -154,6 +154,22 @@ def rows_of(
                 before_first=functools.cache(lambda: check_reachable(roles.every)),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
+
+
+@contextmanager
+def compiling(folder: Path, retriever: Retriever, before: str = "") -> Iterator[tuple[Bars, Retriever]]:
+    """A bar for each step, and calls and searches kept in a folder, for what is compiled and may resume after a kill.
+
+    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
+    """
+    calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
+    with (
+        Bars() as bars,
+        CallCache(calls) as cache,
+        cache.installed(),
+        CachingRetriever(retriever, searches) as searched,
+    ):
+        yield bars, searched
 
 
 def preset_questions(name: str, sample: int | None, usual: int) -> Questions:

@@ -57,7 +57,6 @@ class Answers:
 
     @property
     def writes(self) -> bool:
-        """Whether a question may have a written answer."""
         return getattr(self._program, "writing", None) is not None
 
     def check(
@@ -68,7 +67,6 @@ class Answers:
         history: object = (),
         style: WantedStyle | None = None,
     ) -> Asked:
-        """A question that can be asked."""
         asked = Asked.check(question, answer_type, choices, self._program.max_question_chars, history)
         if style not in (None, "auto", "short") and not self.writes:
             message = f"style: this server has no {style}, only short answers, unless it is started with --style auto"
@@ -76,7 +74,6 @@ class Answers:
         return replace(asked, style=style)
 
     def refuse_if_full(self) -> None:
-        """Refuse before an answer is begun."""
         if self._slots.locked() and self._waiting >= self.limits.waiting:
             self.metrics.questions.labels("refused").inc()
             message = "the server has as many questions as it takes; ask again in a few seconds"

@@ -86,7 +86,6 @@ class ChatRequest(BaseModel):
 
     @classmethod
     def read(cls, body: bytes) -> "ChatRequest":
-        """The request in a body."""
         found = read_body(cls, body)
         if found.model != MODEL:
             raise no_model(found.model)
@@ -109,7 +108,6 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """The last message of the user."""
         return _text(self.messages[self._last].content)
 
     @property
@@ -133,7 +131,6 @@ class ChatRequest(BaseModel):
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 
@@ -157,7 +154,6 @@ def _text(content: str | list[_TextPart] | None) -> str:
 
 
 def no_model(name: str) -> ProblemError:
-    """That there is no model of this name."""
     return ProblemError(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
 
 
@@ -172,13 +168,11 @@ class Completion:
         self._written, self._sent, self._otherwise, self._thinks = "", "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
-        """The answer in one piece."""
         message = {"role": "assistant", "content": content_of(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
     def begun(self) -> str:
-        """The events that an answer has begun."""
         return self._event({"role": "assistant", "content": ""}) + "".join(self._story_events("Looking into it.\n"))
 
     def happened(self, one: Progress) -> str:

@@ -64,7 +64,6 @@ class Guard:
         self._rate = RateLimiter(limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; see ASGI."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":

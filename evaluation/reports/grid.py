@@ -30,7 +30,6 @@ class Column(NamedTuple):
 
     @property
     def full(self) -> str:
-        """Group and name in one, where there is one line only."""
         return f"{self.group} {self.name}".strip()
 
 
@@ -55,7 +54,6 @@ class Grid:
         return [dict(zip(names, (cell.value for cell in row), strict=True)) for row in self.rows]
 
     def noted(self, *notes: str) -> "Grid":
-        """The same with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 

@@ -52,7 +52,6 @@ class _Score:
 
     @property
     def full(self) -> str:
-        """Group and heading in one."""
         return f"{self.group.name} {self.heading}".strip()
 
     def best(self, rows: Sequence[Entry]) -> Entry | None:

@@ -9,7 +9,6 @@ import yaml  # type: ignore[import-untyped]
 
 @cache
 def paper(name: str) -> dict[str, Any]:
-    """All that is kept of a paper."""
     found: dict[str, Any] = yaml.safe_load((files(__package__) / "papers" / f"{name}.yaml").read_text("utf-8"))
     return found
 

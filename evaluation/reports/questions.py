@@ -218,7 +218,6 @@ def measure(name: str, lines: Sequence[QuestionRow]) -> float | None:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
     return sum(values) / len(values) if values else None
 
 

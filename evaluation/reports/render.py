@@ -220,7 +220,6 @@ def can_draw() -> bool:
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
-    """Draw a figure into files."""
     if not can_draw():
         raise MissingExtraError("plots", "Drawing figures")
     # The canvas is made by itself, without pyplot: no display is looked for, and no figure is kept alive.

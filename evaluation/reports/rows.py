@@ -60,7 +60,6 @@ class Entry:
 
     @property
     def means(self) -> tuple[str | None, ...]:
-        """The language model that answers, and what is searched."""
         return self.settings.lm, self.settings.retriever
 
     @property

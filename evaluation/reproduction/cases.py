@@ -109,7 +109,6 @@ class Checked(NamedTuple):
 
     @property
     def difference(self) -> float | None:
-        """Measured less expected."""
         return None if self.measured is None else self.measured - self.figure.expected
 
     @property
@@ -119,7 +118,6 @@ class Checked(NamedTuple):
 
 
 def case_names() -> list[str]:
-    """The names of the cases that come with this version."""
     return sorted(file.name.removesuffix(_ENDING) for file in _SHIPPED.iterdir() if file.name.endswith(_ENDING))
 
 

@@ -285,7 +285,6 @@ class TrainingCost(NamedTuple):
 
     @property
     def asked(self) -> int:
-        """How often a question was asked."""
         return self.learned + self.held * self.rounds
 
     def asks(self, questions: int) -> int:

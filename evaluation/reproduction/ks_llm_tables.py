@@ -63,7 +63,6 @@ def selection_recall(line: RunLine) -> bool | None:
 
 
 def ks_llm_tables(runs: Sequence[KSRun]) -> list[Grid]:
-    """Every table that the runs hold something for."""
     found = (_overall(runs), _lengths(runs), _sentences(runs), _case(runs))
     return [grid for grid in found if grid is not None]
 

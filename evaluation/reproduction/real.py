@@ -8,7 +8,7 @@ import re
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -21,10 +21,10 @@ from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.loading import sampled
 from keqa.errors import InputError
 from keqa.evaluation.questions import Questions, of_name
-from keqa.evaluation.records import Run, RunLine, header_line, run_line
+from keqa.evaluation.records import RunLine, header_line, run_line
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import UNREADABLE
-from keqa.evaluation.run_file import read_run
+from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.fingerprint import digest
 from keqa.programs.records import QuestionRecord, QuizRecord
@@ -146,7 +146,6 @@ def ship(folder: Path, archive: Path) -> int:
 
 
 def shipped_runs() -> list[RealRun]:
-    """What ships."""
     found: list[RealRun] = []
     for archive in sorted((_PACKAGE / "real").iterdir(), key=lambda one: one.name):
         if archive.name.endswith(_ARCHIVE):
@@ -158,7 +157,7 @@ def shipped_runs() -> list[RealRun]:
 
 def collected_runs(out: Path) -> list[RealRun]:
     """What was collected into a folder, as it would ship."""
-    return [_read(path) for folder in sorted(out.glob("*")) for path in _run_files(folder)]
+    return [_read(path, shipped) for folder in sorted(out.glob("*")) for path in _run_files(folder)]
 
 
 def with_most(runs: Iterable[RealRun]) -> list[RealRun]:
@@ -178,10 +177,10 @@ def _run_files(folder: Path) -> list[Path]:
     return [path for path in places if path.is_file()]
 
 
-def _read(path: Path) -> RealRun:
-    run: Run[RunLine] = read_run(path)
-    lm = (run.header.configuration.lm or "").partition("@")[0]
-    return RealRun(lm, run.header.dataset, run.header.label, {line.id: shipped(line) for line in run.lines})
+def _read(path: Path, kept: Callable[[RunLine], RunLine] = lambda line: line) -> RealRun:
+    header = read_header(path)
+    lm = (header.configuration.lm or "").partition("@")[0]
+    return RealRun(lm, header.dataset, header.label, {line.id: kept(line) for line in iter_lines(path)})
 
 
 def real_tables(runs: Sequence[RealRun]) -> list[Grid]:
@@ -194,7 +193,6 @@ def real_tables(runs: Sequence[RealRun]) -> list[Grid]:
 
 
 def title_of(label: str) -> str:
-    """What a row is called."""
     return str(DESIGN["rows"][label].get("title") or spec_of(label).method.title)
 
 

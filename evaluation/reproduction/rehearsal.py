@@ -41,7 +41,6 @@ class Spent(NamedTuple):
     written: float = 0.0
 
     def times(self, factor: float) -> "Spent":
-        """So many times as much."""
         return Spent(*(factor * part for part in self))
 
 

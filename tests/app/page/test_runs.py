@@ -3,11 +3,12 @@
 import threading
 
 import pytest
+from fixtures.run_files import make_passage
 from fixtures.serving import TOKEN
 from starlette.testclient import TestClient
 
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
-from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import CallCost, Cost, Failure, QuestionRecord, QuizRecord
 from keqa.server.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.server.serving import listen, server
 
@@ -20,10 +21,8 @@ def header(label, ids, dataset="d"):
 
 
 def line(number, answer="Ann", em=1.0, f1=1.0, text="A passage.", **further):
-    passage = PassageVerdict(
-        passage_id="p", title="Title", text=text, score=1.0, verdict="helpful", kept=True, why="judged helpful"
-    )
-    quiz = QuizRecord(index=1, text=f"Who is {number}?", passages=[passage], answer=answer, source="passages")
+    passages = [make_passage("p", text, title="Title")]
+    quiz = QuizRecord(index=1, text=f"Who is {number}?", passages=passages, answer=answer, source="passages")
     record = QuestionRecord(
         question=f"Who is {number}?",
         quizzes=[quiz],
@@ -160,16 +159,14 @@ def test_filters(folder, viewed):
     assert questions() == ["2"]
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """Two runs of 10,000 questions."""
-    folder = tmp_path_factory.mktemp("large")
+def large(folder, count):
+    """Two runs of so many questions."""
     right, wrong = (run_line(line(9, answer, score, score)) for answer, score in (("Ann", 1.0), ("Bo", 0.0)))
-    ids = [str(number) for number in range(10_000)]
+    ids = [str(number) for number in range(count)]
     for label, each in (("keqa", 7), ("rag", 3)):
         with (folder / f"{label}.jsonl").open("wb") as stream:
             stream.write(header_line(header(label, ids)))
-            for number in range(10_000):
+            for number in range(count):
                 text = (right if number % each else wrong).replace(b'"id": "9"', b'"id": "%d"' % number)
                 stream.write(text.replace(b"Who is 9?", b"Who is %d?" % number))
     return folder
@@ -177,8 +174,8 @@ def large(tmp_path_factory):
 
 @pytest.mark.server
 @pytest.mark.process
-def test_ten_thousand_questions_open_and_are_filtered_at_once(large, viewed):
-    page = viewed(Runs([large]))
+def test_ten_thousand_questions_open_and_are_filtered_at_once(tmp_path, viewed):
+    page = viewed(Runs([large(tmp_path, 10_000)]))
     assert page.locator("#questions .question").count() == 50
     # From the request to the list: about a second on a machine with nothing else to do.
     assert page.evaluate("performance.now()") < 10_000
@@ -192,14 +189,14 @@ def test_ten_thousand_questions_open_and_are_filtered_at_once(large, viewed):
 
 
 @pytest.mark.process
-def test_a_file_of_its_own(large, tmp_path, keqa_command, open_page):
+def test_a_file_of_its_own(tmp_path, keqa_command, open_page):
     file = tmp_path / "view.html"
-    ended = keqa_command("view", large, "--html", file)
+    ended = keqa_command("view", large(tmp_path, 1_000), "--html", file)
     assert ended.code == 0, ended.err
-    assert "2 runs of 10,000 questions" in ended.err
+    assert "2 runs of 1,000 questions" in ended.err
     page = open_page(file.as_uri())
-    page.get_by_role("searchbox", name="Text").fill("Who is 9999?")
-    page.get_by_role("button", name="Who is 9999?").click()
+    page.get_by_role("searchbox", name="Text").fill("Who is 999?")
+    page.get_by_role("button", name="Who is 999?").click()
     page.locator("#stories .story").nth(1).wait_for()
     assert page.locator("#stories .passage .text").first.inner_text() == "A passage."
 

@@ -4,14 +4,14 @@ import json
 import zipfile
 
 import pytest
-from fixtures.run_files import make_line, make_quiz, make_run, shown
+from fixtures.run_files import make_line, make_passage, make_quiz, make_run, shown
 
 from keqa.errors import InputError
 from keqa.evaluation.records import header_line, run_line
 from keqa.evaluation.reproduction import real
-from keqa.programs.records import Degradation, PassageVerdict
+from keqa.programs.records import Degradation
 
-PASSAGE = PassageVerdict(passage_id="p", title="T", text="read text", score=1, verdict="helpful", kept=True, why="w")
+PASSAGE = make_passage("p", "read text")
 LM = "transformers/small@0123"
 
 
@@ -20,10 +20,6 @@ def write(folder, label, lines, dataset="nq"):
     place = folder / dataset
     place.mkdir(parents=True, exist_ok=True)
     (place / f"{label}.jsonl").write_bytes(header_line(run.header) + b"".join(map(run_line, run.lines)))
-
-
-def told(line, **story):
-    return line.model_copy(update={"record": line.record.model_copy(update=story)})
 
 
 def tables(folder):
@@ -73,7 +69,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_neither_questions_nor_gold_answers_nor_what_was_read_ships(tmp_path):
     quiz = make_quiz("Question 1?", ["own reply"] * 5, [[0, 1, 2, 3, 4]], passages=[PASSAGE])
     note = Degradation(stage="answer", cause="AdapterParseError", message="of the prompt", action="retried")
-    write(tmp_path / "lm", "keqa", [told(make_line(1, 1.0), quizzes=[quiz], passages=[PASSAGE], degradations=[note])])
+    write(tmp_path / "lm", "keqa", [make_line(1, 1.0, quizzes=[quiz], passages=[PASSAGE], degradations=[note])])
     real.ship(tmp_path / "lm", tmp_path / "lm.zip")
     with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
         content = archive.read("nq/keqa.jsonl").decode()
@@ -113,8 +109,8 @@ def test_what_went_wrong_is_counted_by_kind(tmp_path):
         for cause in ("AdapterParseError", "TruncatedReplyError", "EmptyDecomposition")
     ]
     lines = [
-        told(make_line(1, 0.0), degradations=notes),
-        told(make_line(2, 0.0), explanation="It is known that " * 5),
+        make_line(1, 0.0, degradations=notes),
+        make_line(2, 0.0, explanation="It is known that " * 5),
         make_line(3, 0.0).model_copy(update={"answer": "I do not know"}),
         make_line(4, 0.0, failed=True),
     ]
