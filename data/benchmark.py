@@ -158,7 +158,6 @@ def items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def listed_below(document: Any, name: str, path: Path, like: str) -> list[Any]:
-    """The list under a name of the object that a whole file is."""
     found = document.get(name) if isinstance(document, Mapping) else None
     if not isinstance(found, list):
         raise InputError(f"{path}: an object with the list {name} is expected, as {like}")

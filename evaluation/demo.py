@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from keqa.errors import InputError
 from keqa.evaluation.compare import compare
@@ -66,18 +65,6 @@ class MethodResult:
         return paired_bootstrap(other.scores("f1"), self.scores("f1"))
 
 
-class DemoResult(NamedTuple):
-    """The table of the demo."""
-
-    questions: int
-    rows: tuple[MethodResult, ...]
-
-    @property
-    def compiled(self) -> MethodResult:
-        """The row of the compiled program, with which the others are compared; KEQA as it comes is one of them."""
-        return next(row for row in self.rows if row.method == COMPILED)
-
-
 def ask_all(
     questions: Questions,
     retriever: Retriever,
@@ -114,8 +101,8 @@ def ask_all(
                 yield MethodResult(row.spec.label, read_brief(row.path).lines, time.monotonic() - started)
 
 
-def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> DemoResult:
-    """Run the demo: so many test questions of the default testbed, with the LM that ships with the package."""
+def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> list[MethodResult]:
+    """Run the demo on so many test questions, with the LM that ships; the last row is that of the compiled program."""
     testbed = Testbed()
     if not 2 <= questions <= len(testbed.test):
         raise InputError(
@@ -123,4 +110,4 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
         )
     retriever, lms = open_encyclopedia(testbed.passages), build_roles("keqa/tiny", cache=False)
     asked = of_testbed("test", questions)
-    return DemoResult(questions, tuple(ask_all(asked, retriever, lms, progress=progress)))
+    return list(ask_all(asked, retriever, lms, progress=progress))

@@ -33,7 +33,6 @@ class Made:
 
 
 def from_memory(stage: Generation) -> Source:
-    """Documents that a language model writes."""
     return lambda example: (stage(example.question),)
 
 

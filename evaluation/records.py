@@ -213,7 +213,6 @@ class Run(Generic[Line]):
 
     @property
     def failed(self) -> list[Line]:
-        """The questions without an answer."""
         return [line for line in self.lines if line.failed]
 
 

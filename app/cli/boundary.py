@@ -135,10 +135,10 @@ def draw(program: Any, lms: Any, asked: "Questions", place: Path, begun: Mapping
     from keqa.storage.journal import Journal
 
     about = {"task": "boundary", "lm": lm_spec(lms.task), "tries": how["tries"], "dataset": asked.dataset, **begun}
-    named = {"dataset": asked.dataset, "split": asked.split}
+    how |= {"dataset": asked.dataset, "split": asked.split}
     check_reachable(lms.every)
     with Bars() as bars, Journal.open(place.with_name("draws.journal"), about) as journal:
-        found = collect(program, store=journal, progress=bars.report, **named, **how)
+        found = collect(program, store=journal, progress=bars.report, **how)
     write_collected(found, place)
     return found
 

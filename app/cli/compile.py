@@ -82,7 +82,6 @@ class LearningOptions:
     in_flight: int = IN_FLIGHT
 
     def check(self) -> None:
-        """Refuse what could have no effect."""
         check_models(self)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
@@ -395,7 +394,6 @@ def _shown(report: Report) -> Iterator[Any]:
 
 
 def _ways(settling: Mapping[str, Any]) -> Any:
-    """The parts of the program beside the whole."""
     rows = []
     for way in settling["ways"]:
         end = Text("kept", "green") if way["settle"] == settling["kept"] else Text()

@@ -105,7 +105,6 @@ def table(
 
 
 def warn(line: str) -> None:
-    """Write what the user should know beside the result."""
     status().print(line, style="yellow", soft_wrap=True)
 
 
@@ -158,7 +157,6 @@ class Bars:
         return self
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        """Count a call, as DSPy reports it."""
         with self._lock:
             self.calls += 1
 

@@ -257,7 +257,6 @@ class WholeNames(TyperCommand):
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print usage, text and panels."""
         console = results()
         usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
         console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(usage)}", style="bold"), 1))

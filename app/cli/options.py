@@ -25,7 +25,6 @@ _TINY = "keqa/tiny"
 
 
 def lm_option(help: str, *flags: str, **further: Any) -> Any:
-    """The option for a language model."""
     return option(help, *flags, place="/", **further)
 
 

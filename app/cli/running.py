@@ -64,7 +64,6 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
 
 
 def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
-    """Refuse a setting that none of the methods has."""
     known = set().union(*(takes(spec.method) for spec in specs))
     if foreign := [one.name for one in fields(KeqaOptions) if setting_of(one.name) in settings.keys() - known]:
         flag, methods = flag_of(foreign[0]), ", ".join(spec.label for spec in specs)

@@ -162,7 +162,6 @@ def serve(
 
 
 def _check_installed(what: str, *packages: str) -> None:
-    """Refuse to serve where a package of the extra is missing."""
     if not all(map(importlib.util.find_spec, packages)):
         raise MissingExtraError("serve", what)
 

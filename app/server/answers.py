@@ -132,7 +132,6 @@ class Answers:
             asking.cancel()
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """Search without a language model."""
         if not 1 <= k <= MOST_HITS:
             raise InputError(f"k must be from 1 to {MOST_HITS}, not {k}")
         text = self.check(query).question

@@ -43,7 +43,6 @@ MODEL = "keqa"
 
 
 def read_body(kind: type[Read], body: bytes) -> Read:
-    """What a body holds."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -267,7 +266,6 @@ def content_of(record: QuestionRecord) -> str:
 
 
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
-    """What stands beside an answer."""
     return {
         "sources": sources_of(record),
         "disagreements": disagreements_of(record),
@@ -278,7 +276,6 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
 
 
 def _brief(written: Written) -> dict[str, Any]:
-    """What stands beside the text of a written answer."""
     return written.model_dump(mode="json", include={"style", "statements", "looked_at", "more"})
 
 

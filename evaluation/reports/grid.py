@@ -134,7 +134,6 @@ def number(value: float | None, digits: int = 3, *, signed: bool = False) -> Cel
 
 
 def share(value: float | None) -> Cell:
-    """A cell with a share, in per cent."""
     return EMPTY if value is None else Cell(value, f"{100 * value:.1f} %")
 
 
@@ -144,7 +143,6 @@ def fraction(part: int, whole: int) -> Cell:
 
 
 def p_value(value: float | None) -> Cell:
-    """A cell with a p-value."""
     return EMPTY if value is None else Cell(value, "<.001" if value < 0.001 else _bare(f"{value:.3f}"))
 
 

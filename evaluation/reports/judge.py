@@ -54,7 +54,6 @@ def compared_answers(quiz: QuizRecord) -> Iterator[tuple[str, str, bool]]:
 
 
 def key_of(quiz: str, first: str, second: str) -> PairKey:
-    """By what a pair is known."""
     return quiz_key(quiz), frozenset((first, second))
 
 

@@ -113,7 +113,6 @@ class Checked(NamedTuple):
 
     @property
     def reproduced(self) -> bool:
-        """Whether it is as near as it should be."""
         return self.difference is not None and abs(self.difference) <= self.figure.tolerance + _ROUNDING
 
 

@@ -68,7 +68,6 @@ class Estimate:
 
     @property
     def total(self) -> CostBounds:
-        """Over all language models."""
         return CostBounds(*map(total, zip(*self.bounds.values(), strict=True)))
 
     def of(self, model: str) -> "Estimate":
@@ -315,7 +314,6 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
 
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
-    """What everything has cost, a row a run."""
     shown = [(dataset, label, list(spent.items())) for dataset, label, (_, spent) in rows]
     shown.append(("all", "", [pair for _, _, pairs in shown for pair in pairs]))
     lines: list[list[Named]] = []

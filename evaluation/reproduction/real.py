@@ -86,7 +86,6 @@ class RealRun(NamedTuple):
 
 
 def spec_of(row: str) -> Spec:
-    """The method of a row, under the name of the row."""
     about = DESIGN["rows"][row]
     return replace(parse_spec(about.get("method", row)), arguments=about.get("arguments", {}), label=row)
 
@@ -311,6 +310,5 @@ def _kinds(lines: Sequence[RunLine]) -> Iterator[Named]:
 
 
 def loops(said: str) -> bool:
-    """Whether a reply says the same again and again."""
     found = _LOOP.search(said)
     return found is not None and len(found.group()) >= _SHORTEST_LOOP

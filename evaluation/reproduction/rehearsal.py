@@ -77,7 +77,6 @@ class StandIn:
         return self
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """Reply with every field that is asked for."""
         texts = [str(request.system or ""), *(message.text or "" for message in request.messages)]
         asked = [(name, kind) for name, kind in _ASKED.findall(texts[-1]) if name != "completed"]
         sections = [f"[[ ## {name} ## ]]\n{self._value(name, kind)}" for name, kind in asked]
@@ -137,7 +136,6 @@ class _InThread:
         return self
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """As the other, in a thread."""
         return await asyncio.to_thread(self._engine.complete, request)
 
     async def aclose(self) -> None:

@@ -101,29 +101,21 @@ def rows_of(ended, table="table1"):
     return json.loads(ended.out)[table]
 
 
-def test_a_dry_run_estimates_and_asks_nothing(paper, server):
-    lm = ("openai/gpt-4o-mini", "--api-base", server.api_base)
-    ended = paper(("closed-book", "cot-few-shot", "keqa"), "--dry-run", lm=lm)
-    rows = {row["run"]: row for row in rows_of(ended, "estimate")}
-    assert rows["closed-book"]["LM calls least"] == rows["closed-book"]["LM calls most"] == 2
-    assert rows["keqa"]["LM calls most"] > rows["keqa"]["LM calls least"] > 2
-    assert 0 < rows[""]["US dollars least"] < rows[""]["US dollars most"]
-    assert rows["cot-few-shot"]["LM calls least"] == 2
-    assert "left out, for there is nothing to make them of: keqa-no-reference, keqa-random-reference" in ended.err
-    assert server.count == 0
-
-
-def test_a_dry_run_needs_no_key_and_no_address(paper, monkeypatch):
+def test_a_dry_run_estimates_needs_neither_key_nor_address_and_asks_nothing(paper, server, monkeypatch):
     for name in ("API_BASE", "BASE_URL"):
         monkeypatch.delenv(f"HOSTED_VLLM_{name}", raising=False)
     others = ("--consistency-lm", "hosted_vllm/llama", "--other-lm", "hosted_vllm/mine", "--dry-run")
-    found = rows_of(paper(("closed-book", "keqa"), *others, lm=("openai/gpt-4o-mini",)), "estimate")
-    rows = {row["run"]: row for row in found}
+    ended = paper(("closed-book", "cot-few-shot", "keqa"), *others, lm=("openai/gpt-4o-mini",))
+    rows = {row["run"]: row for row in rows_of(ended, "estimate")}
+    assert rows["closed-book"]["LM calls least"] == rows["closed-book"]["LM calls most"] == 2
+    assert rows["cot-few-shot"]["LM calls least"] == 2
     # One quiz, for a question of NQ is of one hop: four draws that agree; or five that are compared, and the passage
     # that is found for one of the two.
     assert (rows["keqa"]["LM calls least"], rows["keqa"]["LM calls most"]) == (2 * 4, 2 * (5 + 10) + 1)
     assert rows["hosted_vllm/llama"]["LM calls most"] == 2 * 10
     assert rows[""]["US dollars most"] == rows["openai/gpt-4o-mini"]["US dollars most"] > 0
+    assert "left out, for there is nothing to make them of: keqa-no-reference, keqa-random-reference" in ended.err
+    assert server.count == 0
 
 
 def test_the_discriminators_are_language_models_of_their_own(paper, server, tmp_path):

@@ -3,55 +3,33 @@
 import threading
 
 import pytest
-from fixtures.run_files import make_passage
+from fixtures.run_files import make_line, make_passage, make_run, write_run
 from fixtures.serving import TOKEN
 from starlette.testclient import TestClient
 
-from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
-from keqa.programs.records import CallCost, Cost, Failure, QuestionRecord, QuizRecord
+from keqa.evaluation.records import header_line, run_line
+from keqa.programs.records import Failure, QuizRecord
 from keqa.server.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.server.serving import listen, server
 
 EVIL = "<img src=x onerror=alert(1)></script>"
 
 
-def header(label, ids, dataset="d"):
-    about = {"method": "keqa", "fingerprint": "f", "configuration": RunSettings()}
-    return RunHeader(label=label, ids=ids, dataset=dataset, **about)
-
-
 def line(number, answer="Ann", em=1.0, f1=1.0, text="A passage.", **further):
-    passages = [make_passage("p", text, title="Title")]
-    quiz = QuizRecord(index=1, text=f"Who is {number}?", passages=passages, answer=answer, source="passages")
-    record = QuestionRecord(
-        question=f"Who is {number}?",
-        quizzes=[quiz],
-        answer=answer,
-        answer_source="passages",
-        cost=Cost(by_role={"task": CallCost(calls=2, samples=2, prompt_tokens=100)}, retrievals=1),
-    )
-    fields = {
-        "id": str(number),
-        "question": f"Who is {number}?",
-        "answers": ["Ann"],
-        "kind": "odd" if number % 2 else "even",
-        "answer": answer,
-        "scores": {"em": em, "f1": f1, "contains": em},
-        "record": record,
-    }
-    return RunLine(**{**fields, **further})
+    asked, passages = f"Who is {number}?", [make_passage("p", text, title="Title")]
+    quiz = QuizRecord(index=1, text=asked, passages=passages, answer=answer, source="passages")
+    story = {"question": asked, "quizzes": [quiz], "answer": answer, "answer_source": "passages"}
+    made = make_line(number, em, f1, kind="odd" if number % 2 else "even", answers=["Ann"], **story)
+    return made.model_copy(update={"id": str(number), **further})
 
 
 def failed(number):
     failure = Failure(stage="answer", cause="LMTimeoutError", message="no reply")
-    zero = {"em": 0.0, "f1": 0.0, "contains": 0.0}
-    return line(number, answer=None, scores=zero, record=None, error=failure)
+    return line(number, None, 0.0, 0.0, record=None, error=failure)
 
 
 def write(path, lines, label=None, **further):
-    made = header(label or path.stem, [one.id for one in lines], **further)
-    path.write_bytes(header_line(made) + b"".join(map(run_line, lines)))
-    return path
+    return write_run(path, make_run("keqa", lines, label=label or path.stem, **further))
 
 
 @pytest.fixture
@@ -100,8 +78,7 @@ def test_what_became_of_each_question(folder):
 
 
 def test_a_question_asked_again_has_its_later_story(tmp_path):
-    path = write(tmp_path / "keqa.jsonl", [line(0)])
-    path.write_bytes(header_line(header("keqa", ["0"])) + run_line(failed(0)) + run_line(line(0)))
+    path = write(tmp_path / "keqa.jsonl", [failed(0), line(0)], ids=["0"])
     found = Runs([path])
     assert found.overview()["runs"][0]["failed"] == 0
     assert found.story(0, 0)["record"]["answer"] == "Ann"
@@ -165,7 +142,7 @@ def large(folder, count):
     ids = [str(number) for number in range(count)]
     for label, each in (("keqa", 7), ("rag", 3)):
         with (folder / f"{label}.jsonl").open("wb") as stream:
-            stream.write(header_line(header(label, ids)))
+            stream.write(header_line(make_run("keqa", [], label=label, ids=ids).header))
             for number in range(count):
                 text = (right if number % each else wrong).replace(b'"id": "9"', b'"id": "%d"' % number)
                 stream.write(text.replace(b"Who is 9?", b"Who is %d?" % number))

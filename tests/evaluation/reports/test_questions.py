@@ -3,9 +3,8 @@
 from fractions import Fraction
 
 import pytest
-from fixtures.run_files import make_passage
+from fixtures.run_files import make_passage, write_run
 
-from keqa.evaluation.records import header_line, run_line
 from keqa.evaluation.reports.questions import brief_of, measure, read_brief, searched, unparsed, unreadable
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
@@ -46,8 +45,7 @@ def test_a_line_takes_a_small_part_of_its_file(examined, run, tmp_path):
     import tracemalloc
 
     many = run("keqa", [examined.model_copy(update={"id": f"q{n}"}) for n in range(200)])
-    path = tmp_path / "many.jsonl"
-    path.write_bytes(header_line(many.header) + b"".join(map(run_line, many.lines)))
+    path = write_run(tmp_path / "many.jsonl", many)
     read_brief(path)
     tracemalloc.start()
     kept = read_brief(path)

@@ -4,10 +4,9 @@ import json
 import zipfile
 
 import pytest
-from fixtures.run_files import make_line, make_passage, make_quiz, make_run, shown
+from fixtures.run_files import make_line, make_passage, make_quiz, make_run, shown, write_run
 
 from keqa.errors import InputError
-from keqa.evaluation.records import header_line, run_line
 from keqa.evaluation.reproduction import real
 from keqa.programs.records import Degradation
 
@@ -17,9 +16,7 @@ LM = "transformers/small@0123"
 
 def write(folder, label, lines, dataset="nq"):
     run = make_run(label.removesuffix("-compiled"), lines, label=label, dataset=dataset, model=LM, command="secret")
-    place = folder / dataset
-    place.mkdir(parents=True, exist_ok=True)
-    (place / f"{label}.jsonl").write_bytes(header_line(run.header) + b"".join(map(run_line, run.lines)))
+    write_run(folder / dataset / f"{label}.jsonl", run)
 
 
 def tables(folder):
@@ -138,8 +135,7 @@ def test_of_two_runs_of_a_row_the_one_with_more_questions_stands(tmp_path):
 
 def test_only_what_is_finished_ships(tmp_path):
     run = make_run("rag", [make_line(1, 1.0)], dataset="nq", ids=["q1", "q2"], model=LM)
-    (tmp_path / "nq").mkdir()
-    (tmp_path / "nq" / "rag.jsonl").write_bytes(header_line(run.header) + run_line(run.lines[0]))
+    write_run(tmp_path / "nq" / "rag.jsonl", run)
     real.ship(tmp_path, tmp_path / "lm.zip")
     with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
         assert archive.namelist() == []
