@@ -4,8 +4,6 @@ On two fifths of the questions, by their ids, a `Confidence` is learned and the 
 tested; on the others they are tested (`keqa.metrics.confidence`), so that the bound is exact whatever was learned.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

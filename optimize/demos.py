@@ -23,8 +23,6 @@ judgement came out right, gold answers alone show the form of a reply, which is 
 other programs those calls are demonstrations from which `keqa.optimize.judged` says that one may learn.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Logistic regressions on shares of successes, and Platt's calibration of what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Everything is decided by what regressions of other folds say of a question, so t
 that it was fitted to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ With a retriever every quiz is there twice, without and with passages: LLM Only 
 kept in a journal as soon as they are made, so that collecting resumes after a kill and asks nothing twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

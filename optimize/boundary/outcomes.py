@@ -4,8 +4,6 @@ A line of JSON is a question with its `draft`, the answer from memory, and wheth
 `answers` from which it follows. Lines of AdaRAGUE's kind (`closed_book`, `one_retrieval`, `ircot`) are read as well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ those that ask a language model, the figures are on a fifth of the questions. Wh
 trained on them as `Collected`.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version

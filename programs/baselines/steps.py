@@ -1,7 +1,5 @@
 """Methods that reason and search step by step: IRCoT and FLARE, sentence by sentence, ReAct and SearChain."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -13,8 +13,6 @@ copy of it another ``rollout_id`` and a temperature. A program gives its samples
 has to be a part of them, or else every rollout would draw the same samples.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import hashlib

@@ -1,7 +1,5 @@
 """Asking from outside: many questions side by side, each ending in an answer or a typed failure, or one as a stream."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import queue

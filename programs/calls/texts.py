@@ -8,8 +8,6 @@ on until the token limit, or spoil a marker. Half an answer must not pass for on
 whole, the answer's first line counts where it is complete, and of a line that was cut off its complete sentences do.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence

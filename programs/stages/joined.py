@@ -1,7 +1,5 @@
 """Forms of KEQA's stages that take one call where the papers take several: plan and draft, read and cite."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """How a quiz is answered from passages: found, picked or cited, read, and checked (Algorithm 2, lines 8 to 16)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

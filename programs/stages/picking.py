@@ -1,7 +1,5 @@
 """Knowledge picking: which retrieved passages help to answer a quiz (KEQA, section 3.4, utility evaluation)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """The probability that a language model gave to an answer, from the log probabilities of a reply's tokens."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

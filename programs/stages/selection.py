@@ -5,8 +5,6 @@ sentences at the smallest Euclidean distance. KEQA compares by one score a sente
 by a `DistanceMeter`, which measures each triple by itself. Both select alike: see `nearest`.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What stages have in common, and those of one prompt: follow-up, quizzes, document from memory, answer, summary."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Written answers: prose, a list or a table from passages, each statement checked against the passages it cites."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """DSPy's optimizers over the program: what they change, what they must not, and what they need."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

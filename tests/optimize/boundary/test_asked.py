@@ -1,13 +1,11 @@
 """Boundary models that ask a language model: fine-tuned ones and prompted ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dspy
 import pytest
@@ -49,7 +47,7 @@ class Judge:
         self.prompts: list[str] = []
         self.reply = reply
 
-    def __deepcopy__(self, memo: dict) -> Judge:
+    def __deepcopy__(self, memo: dict) -> Self:
         return self
 
     def complete(self, request: lm15.Request) -> lm15.Response:

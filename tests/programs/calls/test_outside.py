@@ -1,10 +1,8 @@
 """Text from outside in every input of every signature, in every adapter: parsing gives back what the LM said."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import Any, get_args, get_origin
+from typing import Any, Self, get_args, get_origin
 
 import dspy
 import pytest
@@ -37,7 +35,7 @@ class Engine:
         self.reply: Callable[[Request], str] = lambda request: ""
         self.requests: list[Request] = []
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     def complete(self, request: Request) -> Response:

@@ -1,7 +1,5 @@
 """What counts as an answer in a reply; what a weak language model copies from a demonstration is refused."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from hypothesis import given

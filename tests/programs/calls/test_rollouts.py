@@ -1,7 +1,5 @@
 """``dspy.BestOfN`` and ``dspy.Refine`` over a user's module with a program in it: each attempt draws again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The sentences nearest to triples or a quiz: how they are compared, which are selected, and what is answered from."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
