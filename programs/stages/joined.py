@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import dspy
 
@@ -12,7 +12,7 @@ from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
-from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
@@ -32,8 +32,7 @@ class Drafting(Stage):
     async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
         """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
         model = str(getattr(self.draft.lm or dspy.settings.lm, "model", ""))
-        copies = Copies(self.draft, [question], "quizzes") if own else None
-        asking = partial(ask, self.draft, "decompose", copies=copies, question=question)
+        asking = partial(ask, self.draft, "decompose", uncopied="quizzes" if own else None, question=question)
         try:
             reply = await (asking() if self._refused == model else asking(config=LOGPROBS))
         except ConfigurationError as error:
@@ -106,26 +105,13 @@ class Citing(Stage):
         With `own`, an answer that was copied from a demonstration is refused.
         """
         shown = dict(enumerate(passages, 1))
-
-        def halved(error: CallError) -> Mapping[str, Any] | None:
-            half = len(shown) // 2
-            if not half:
-                return None
-            action = f"tried the best {half} of {len(shown)} passages"
-            note("answer", error.cause, error.message, action, number, harmless=True)
-            for place in [place for place in shown if place > half]:
-                del shown[place]
-            return {"passages": dict(shown)}
-
         prediction = await ask(
             self.cite,
             "answer",
             number,
             for_answer=True,
-            numbered=True,
-            shorter=halved,
-            copies=Copies(self.cite, [question, *choices, *passages]) if own else None,
-            passages=dict(shown),
+            fitting=shown,
+            uncopied="answer" if own else None,
             question=question,
             answer_type=answer_type,
             choices=list(choices),

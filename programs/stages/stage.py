@@ -13,7 +13,7 @@ from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, context, note, run_blocking
-from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.calls.texts import text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
@@ -199,9 +199,8 @@ class Decomposition(Stage):
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
         """At least one; with `own`, quizzes that were copied from a demonstration are refused."""
-        copies = Copies(self.decompose, [question], "quizzes") if own else None
         try:
-            reply = await ask(self.decompose, "decompose", copies=copies, question=question)
+            reply = await ask(self.decompose, "decompose", uncopied="quizzes" if own else None, question=question)
         except CallError as error:
             return not_decomposed(question, error)
         return written_quizzes(reply, question, self.max_quizzes) or not_decomposed(question)
@@ -245,15 +244,14 @@ class Answering(Stage):
         told: bool = False,
     ) -> str:
         """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
-        # The papers' prompts are asked as their papers do.
-        copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
         prediction = await ask(
             predictor or self.answer,
             "answer",
             number,
             for_answer=True,
             fitting=list(passages),
-            copies=copies,
+            # The papers' prompts are asked as their papers do.
+            uncopied=None if predictor is None else "answer",
             told="answer" if told else None,
             question=question,
             answer_type=answer_type,

@@ -225,7 +225,10 @@ def test_text_loses_a_marker_left_in():
     assert text_of("[" * 100_000) == "[" * 100_000
 
 
-INPUTS = ["Who is the CFO of Meridian Rail?", "The CFO of Meridian Rail is Ida Holm; it has four offices."]
+INPUTS = {
+    "question": "Who is the CFO of Meridian Rail?",
+    "passages": ["The CFO of Meridian Rail is Ida Holm; it has four offices."],
+}
 
 
 def asked() -> Copies:
