@@ -8,7 +8,7 @@ by a `DistanceMeter`, which measures each triple by itself. Both select alike: s
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -26,7 +26,6 @@ from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Embedder, Remembering, open_embedder
 from keqa.programs.sentences import sentences_of
 from keqa.programs.stages.stage import Stage
-from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
@@ -175,20 +174,15 @@ def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similar
 
 
 def with_key_sentences(
-    quiz: str, hits: Sequence[Hit], verdicts: Sequence[PassageVerdict], keep: int, similarity: Similarity
-) -> tuple[list[Hit], list[PassageVerdict]]:
+    quiz: str, verdicts: Sequence[PassageVerdict], keep: int, similarity: Similarity
+) -> list[PassageVerdict]:
     """Cut the passages that were kept down to the sentences closest to the quiz (KEQA, section 4.2, w SE)."""
 
-    def shortened(hit: Hit) -> Hit:
-        parts = sentences_of(hit.passage.text)
-        if len(parts) <= keep:
-            return hit
-        short = " ".join(closest([quiz], parts, keep, similarity))
-        return replace(hit, passage=replace(hit.passage, text=short))
+    def shortened(text: str) -> str:
+        parts = sentences_of(text)
+        return text if len(parts) <= keep else " ".join(closest([quiz], parts, keep, similarity))
 
-    cut = [shortened(hit) if verdict.kept else hit for hit, verdict in zip(hits, verdicts, strict=True)]
-    pairs = zip(cut, verdicts, strict=True)
-    return cut, [verdict.model_copy(update={"text": hit.passage.text}) for hit, verdict in pairs]
+    return [one.model_copy(update={"text": shortened(one.text)}) if one.kept else one for one in verdicts]
 
 
 class Selection(Stage):

@@ -29,7 +29,6 @@ from keqa.programs.stages.documents import missing_quiz, support_of, words_lacki
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
-from keqa.retrievers.base import Passage
 from keqa.signatures import CompareInTable, JudgeSupport, ListItems, WriteAnswer
 
 UNSUPPORTED = "(unsupported)"
@@ -153,8 +152,8 @@ class Writing(Stage):
             if not asked_whole and (style == "report" or not found):
                 # Quizzes ask for facts, and a report tells more than these.
                 whole = AskedQuiz(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
-                _, verdicts = await reading.picked(whole, await reading.search(whole))
-                found += [one for one in verdicts if one.kept]
+                picked = await reading.picked(whole, await reading.search(whole))
+                found += [one for one in picked if one.kept]
             kept = {(one.passage_id, one.title, one.text): one for one in found}
             if not kept:
                 return
@@ -285,7 +284,7 @@ class Writing(Stage):
 
     def shown(self, verdict: PassageVerdict) -> str:
         """A passage as the language model reads it."""
-        passage = Passage(verdict.passage_id, verdict.title, verdict.text, verdict.place)
+        passage = verdict.passage
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
 
     async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:
