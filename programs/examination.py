@@ -43,7 +43,6 @@ from keqa.programs.stages.probabilities import (
     likelihood,
     likelihoods_of,
     tells_no_probabilities,
-    tokens_in,
 )
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
@@ -151,8 +150,6 @@ class Examination(Stage):
         """Set up N_c tries by a gate, KEQA's vote with α = .8 where None; another seed draws other samples."""
         super().__init__(bound)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
-        # The LM that was found to give no probabilities, where the gate decides without them as well.
-        self._gives_none: str | None = None
         self._decide_by(gate or VoteGate())
 
     @property
@@ -284,16 +281,8 @@ class Examination(Stage):
     async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        asking = partial(ask, self.quiz, "answer", for_answer=True, **asked)
-        try:
-            found = await (asking() if self._gives_none == self._model_asked else asking(config=LOGPROBS))
-        except ConfigurationError as error:
-            if not tells_no_probabilities(error):
-                raise
-            self._gives_none = self._model_asked
-            found = await asking()
-        given = getattr(found.completions, "logprobs", None)
-        whole, first = likelihood(tokens_in(given[0]) if given else [])
+        found, tokens = await self.likely(self.quiz, "answer", for_answer=True, **asked)
+        whole, first = likelihood(tokens)
         draft = Draw(text_of(found.answer), probability=whole, first_token=first, cluster=0)
         _mark_abstention(draft, quiz, choices)
         return draft

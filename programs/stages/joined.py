@@ -1,13 +1,11 @@
 """Forms of KEQA's stages that take one call where the papers take several: plan and draft, read and cite."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import ClassVar
 
 import dspy
 
 from keqa.data.question import AnswerType, Question, Quiz
-from keqa.errors import ConfigurationError
 from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
@@ -15,7 +13,7 @@ from keqa.programs.calls.session import note
 from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
+from keqa.programs.stages.probabilities import item_likelihoods
 from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
 from keqa.signatures import AnswerAndCite, DraftQuizzes
 
@@ -26,20 +24,11 @@ class Drafting(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"draft": DraftQuizzes}
     follows = ("max_quizzes",)
 
-    # The language model that was found to refuse requests for token probabilities.
-    _refused: str | None = None
-
     async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
         """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
-        model = str(getattr(self.draft.lm or dspy.settings.lm, "model", ""))
-        asking = partial(ask, self.draft, "decompose", uncopied="quizzes" if own else None, question=question)
+        asked = {"uncopied": "quizzes" if own else None, "question": question}
         try:
-            reply = await (asking() if self._refused == model else asking(config=LOGPROBS))
-        except ConfigurationError as error:
-            if not tells_no_probabilities(error):
-                raise
-            self._refused = model
-            return await self.run(question, own=own)
+            reply, tokens = await self.likely(self.draft, "decompose", **asked)
         except CallError as error:
             return not_decomposed(question, error), {}
         quizzes = written_quizzes(reply, question, self.max_quizzes)
@@ -51,8 +40,7 @@ class Drafting(Stage):
         if again is not None:
             # Small language models repeat the question among its quizzes, and add what is none.
             quizzes, places = [Quiz(1, question)], {1: again - 1}
-        given = getattr(reply.completions, "logprobs", None)
-        likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
+        likely = item_likelihoods(tokens, "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
         count = len(reply.quizzes)
         unmatched = drafts[count:] if len(drafts) >= count else drafts

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import dspy
 
 from keqa.data.question import AnswerType, Quiz, clean, numbered_quizzes
+from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
@@ -17,6 +18,7 @@ from keqa.programs.calls.texts import text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
+from keqa.programs.stages.probabilities import LOGPROBS, Tokens, tells_no_probabilities, tokens_in
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
 _ALIKE, _LONGEST_ALIKE = 0.9, 500
@@ -48,6 +50,9 @@ class Stage(dspy.Module):
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
+
+    # The language model that was found to give no token probabilities.
+    _gives_none: str | None = None
 
     if TYPE_CHECKING:
 
@@ -86,6 +91,20 @@ class Stage(dspy.Module):
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do the stage's work through the calls of the question that is answered."""
         raise NotImplementedError
+
+    async def likely(self, predictor: dspy.Predict, stage: str, **asked: Any) -> tuple[dspy.Prediction, Tokens]:
+        """What a call gives, and its reply's tokens with their probabilities; none where the LM gives none."""
+        model = str(getattr(predictor.lm or dspy.settings.lm, "model", "the language model"))
+        wanted = {} if self._gives_none == model else {"config": LOGPROBS}
+        try:
+            found = await ask(predictor, stage, **wanted, **asked)
+        except ConfigurationError as error:
+            if not wanted or not tells_no_probabilities(error):
+                raise
+            self._gives_none = model
+            return await self.likely(predictor, stage, **asked)
+        given = getattr(found.completions, "logprobs", None)
+        return found, tokens_in(given[0]) if given else []
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the stage by itself, blocking; see `run` for the arguments."""
