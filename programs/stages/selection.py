@@ -21,7 +21,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import tokens
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, NoCopy, in_thread, note
+from keqa.programs.calls.session import NoCopy, in_thread, note
 from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Embedder, Remembering, open_embedder
 from keqa.programs.sentences import sentences_of
@@ -191,12 +191,7 @@ class Selection(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"construct": ConstructTriples}
     follows = ("evidence_sentences", "similarity")
 
-    def __init__(
-        self, evidence_sentences: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
-    ) -> None:
-        super().__init__(bound)
-        self.evidence_sentences = evidence_sentences
-        self.similarity = similarity
+    _similarity: NoCopy[Similarity] = NoCopy(lexical_similarity)
 
     @property
     def similarity(self) -> Similarity:
@@ -205,7 +200,7 @@ class Selection(Stage):
 
     @similarity.setter
     def similarity(self, given: Similarity | str | None) -> None:
-        self._similarity: NoCopy[Similarity] = NoCopy(similarity_of(given))
+        self._similarity = NoCopy(similarity_of(given))
 
     async def run(
         self, question: str, passages: Sequence[str], number: int | None = None

@@ -201,7 +201,8 @@ def test_the_stage_selects_by_the_triples(scripted, triples, similarity, passage
     lm, _ = scripted(lambda name, inputs, config: {"triples": triples})
     if similarity == "length":
         similarity = lambda triples, sentences: [float(len(one)) for one in sentences]  # noqa: E731
-    stage = Selection(len(found) or 2, similarity)
+    stage = Selection()
+    stage.evidence_sentences, stage.similarity = len(found) or 2, similarity
     stage.set_lm(lm)
     assert stage("q", passages) == (triples, found)
 
