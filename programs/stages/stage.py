@@ -95,7 +95,7 @@ class Stage(dspy.Module):
     async def likely(self, predictor: dspy.Predict, stage: str, **asked: Any) -> tuple[dspy.Prediction, Tokens]:
         """What a call gives, and its reply's tokens with their probabilities; none where the LM gives none."""
         model = str(getattr(predictor.lm or dspy.settings.lm, "model", "the language model"))
-        wanted = {} if self._gives_none == model else {"config": LOGPROBS}
+        wanted: dict[str, Any] = {} if self._gives_none == model else {"config": LOGPROBS}
         try:
             found = await ask(predictor, stage, **wanted, **asked)
         except ConfigurationError as error:
