@@ -107,7 +107,6 @@ class PlacedText(BaseModel):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
         return Place(self.file, self.page, self.heading, self.date)
 
 
@@ -301,7 +300,6 @@ class Statement(Record):
 
     @property
     def bare(self) -> str:
-        """The statement without its citations."""
         return without_citations(self.text)
 
 
@@ -329,7 +327,6 @@ class Written(Record):
 
     @property
     def given(self) -> list[Statement]:
-        """What stands in the text."""
         return [one for one in self.statements if one.given]
 
     @property

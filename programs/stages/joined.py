@@ -1,6 +1,7 @@
 """Forms of KEQA's stages that take one call where the papers take several: plan and draft, read and cite."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import dspy
@@ -13,7 +14,7 @@ from keqa.programs.calls.session import note
 from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.probabilities import item_likelihoods
+from keqa.programs.stages.probabilities import first_tokens, item_likelihoods
 from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
 from keqa.signatures import AnswerAndCite, DraftQuizzes
 
@@ -26,9 +27,9 @@ class Drafting(Stage):
 
     async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
         """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
-        asked = {"uncopied": "quizzes" if own else None, "question": question}
+        asking = partial(ask, self.draft, "decompose", uncopied="quizzes" if own else None, question=question)
         try:
-            reply, tokens = await self.likely(self.draft, "decompose", **asked)
+            reply = await self.likely(asking, self.draft)
         except CallError as error:
             return not_decomposed(question, error), {}
         quizzes = written_quizzes(reply, question, self.max_quizzes)
@@ -40,7 +41,7 @@ class Drafting(Stage):
         if again is not None:
             # Small language models repeat the question among its quizzes, and add what is none.
             quizzes, places = [Quiz(1, question)], {1: again - 1}
-        likely = item_likelihoods(tokens, "drafts", len(drafts))
+        likely = item_likelihoods(first_tokens(reply), "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
         count = len(reply.quizzes)
         unmatched = drafts[count:] if len(drafts) >= count else drafts

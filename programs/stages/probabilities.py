@@ -116,6 +116,17 @@ def tokens_of(
     return found
 
 
+def first_tokens(prediction: dspy.Prediction) -> list[tuple[str, float]]:
+    """The tokens of the first reply of a call, as far as it came with their probabilities."""
+    given = getattr(prediction.completions, "logprobs", None)
+    return tokens_in(given[0]) if given else []
+
+
+def model_of(predictor: dspy.Predict) -> str:
+    """The name of the language model that a predictor asks."""
+    return str(getattr(predictor.lm or dspy.settings.lm, "model", "the language model"))
+
+
 def tokens_in(logprobs: Any) -> list[tuple[str, float]]:
     """Tokens with their log probabilities, from a mapping or an object in OpenAI's layout."""
     content = _field(logprobs, "content") or []

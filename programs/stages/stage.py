@@ -1,7 +1,7 @@
 """What stages have in common, and those of one prompt: follow-up, quizzes, document from memory, answer, summary."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -18,7 +18,7 @@ from keqa.programs.calls.texts import text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
-from keqa.programs.stages.probabilities import LOGPROBS, Tokens, tells_no_probabilities, tokens_in
+from keqa.programs.stages.probabilities import LOGPROBS, model_of, tells_no_probabilities
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
 _ALIKE, _LONGEST_ALIKE = 0.9, 500
@@ -92,19 +92,24 @@ class Stage(dspy.Module):
         """Do the stage's work through the calls of the question that is answered."""
         raise NotImplementedError
 
-    async def likely(self, predictor: dspy.Predict, stage: str, **asked: Any) -> tuple[dspy.Prediction, Tokens]:
-        """What a call gives, and its reply's tokens with their probabilities; none where the LM gives none."""
-        model = str(getattr(predictor.lm or dspy.settings.lm, "model", "the language model"))
-        wanted: dict[str, Any] = {} if self._gives_none == model else {"config": LOGPROBS}
-        try:
-            found = await ask(predictor, stage, **wanted, **asked)
-        except ConfigurationError as error:
-            if not wanted or not tells_no_probabilities(error):
-                raise
-            self._gives_none = model
-            return await self.likely(predictor, stage, **asked)
-        given = getattr(found.completions, "logprobs", None)
-        return found, tokens_in(given[0]) if given else []
+    async def likely(
+        self,
+        asking: Callable[..., Awaitable[dspy.Prediction]],
+        predictor: dspy.Predict,
+        config: Mapping[str, Any] | None = None,
+        *,
+        needed: bool = False,
+    ) -> dspy.Prediction:
+        """Call a predictor with the probabilities of tokens; without, where its LM gives none and none are `needed`."""
+        model = model_of(predictor)
+        if self._gives_none != model:
+            try:
+                return await asking(config={**(config or {}), **LOGPROBS})
+            except ConfigurationError as error:
+                if needed or not tells_no_probabilities(error):
+                    raise
+                self._gives_none = model
+        return await asking(config=config)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the stage by itself, blocking; see `run` for the arguments."""
