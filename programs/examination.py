@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -36,12 +36,11 @@ from keqa.programs.gate import (
 )
 from keqa.programs.records import fraction_text
 from keqa.programs.stages.probabilities import (
-    LOGPROBS,
     NoProbabilitiesError,
+    first_tokens,
     likelihood,
     likelihoods_of,
-    tells_no_probabilities,
-    tokens_in,
+    model_of,
 )
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
@@ -141,8 +140,6 @@ class Examination(Stage):
         """Set up N_c tries by a gate, KEQA's vote with α = .8 where None; another seed draws other samples."""
         super().__init__(bound)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
-        # The LM that was found to give no probabilities, where the gate decides without them as well.
-        self._gives_none: str | None = None
         self._gate = NoCopy(VoteGate())
         self.gate = gate
 
@@ -272,26 +269,12 @@ class Examination(Stage):
     async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        found = await self._likely(partial(ask, self.quiz, "answer", for_answer=True, **asked), IF_ANY)
-        given = getattr(found.completions, "logprobs", None)
-        whole, first = likelihood(tokens_in(given[0]) if given else [])
+        found = await self.likely(partial(ask, self.quiz, "answer", for_answer=True, **asked), self.quiz)
+        whole, first = likelihood(first_tokens(found))
         draft = Draw(text_of(found.answer), probability=whole, first_token=first)
         _mark_abstention(draft, quiz, choices)
         draft.cluster = None if draft.abstained else 0
         return draft
-
-    async def _likely(
-        self, asking: Callable[..., Awaitable[dspy.Prediction]], wanted: Any, config: Mapping[str, Any] | None = None
-    ) -> dspy.Prediction:
-        """Make a call with the probabilities of its tokens, where wanted; without, where an LM gives none and may."""
-        if wanted and self._gives_none != self._model_asked:
-            try:
-                return await asking(config={**(config or {}), **LOGPROBS})
-            except ConfigurationError as error:
-                if wanted != IF_ANY or not tells_no_probabilities(error):
-                    raise
-                self._gives_none = self._model_asked
-        return await asking(config=config)
 
     def spec(self) -> dict[str, Any]:
         """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""
@@ -428,7 +411,9 @@ class Examination(Stage):
         if found.passages:
             asked = {"question": found.quiz, "evidence": [], "triples": [], **kind, "fitting": [*found.passages]}
         sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
-        return await self._likely(sampled, self.probabilities, config)
+        if not self.probabilities:
+            return await sampled(config=config)
+        return await self.likely(sampled, self.quiz, config, needed=self.probabilities != IF_ANY)
 
     def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
         """The probabilities of draws that come with them, and those of their first tokens."""
@@ -447,7 +432,7 @@ class Examination(Stage):
 
     @property
     def _model_asked(self) -> str:
-        return str(getattr(self._lm, "model", "the language model"))
+        return model_of(self.quiz)
 
     async def _place(self, found: Examined, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import dspy
@@ -33,11 +32,11 @@ from keqa.programs.settling import Settling
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
 from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError, interleaved
-from keqa.programs.stages.picking import Listwise, Picking, Reference, hit_of
+from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
-from keqa.retrievers.base import Retriever
+from keqa.retrievers.base import Hit, Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
@@ -308,7 +307,7 @@ class KEQA(Program):
 
         What memory answered stands in no passage.
         """
-        found = [list(map(hit_of, filter(attrgetter("kept"), quiz.passages))) for quiz in story.quizzes]
+        found = [[Hit(one.passage, one.score) for one in quiz.passages if one.kept] for quiz in story.quizzes]
         remembered = any(quiz.answer and quiz.source != "passages" for quiz in story.quizzes)
         if remembered or not any(found) or (self.declines and not settled):
             return False

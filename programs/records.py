@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from keqa.data.question import AnswerType
 from keqa.programs.citations import without_citations
 from keqa.programs.declared import Style, Way
-from keqa.retrievers.base import Place
+from keqa.retrievers.base import Passage, Place
 from keqa.storage.redaction import key_remover, without_secrets
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged", "cited", "not cited"]
@@ -135,6 +135,11 @@ class PassageVerdict(PlacedText, Record):
     why: str
     sentences: list[str] = Field(default_factory=list)
     older_than: str = ""
+
+    @property
+    def passage(self) -> Passage:
+        """The passage itself."""
+        return Passage(self.passage_id, self.title, self.text, self.place)
 
 
 class EvidenceSentence(Record):
