@@ -13,12 +13,7 @@ from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import Rowen
 from keqa.programs.gates import (
-    ConfidenceGate,
-    LexicalSimilarityGate,
     OracleGate,
-    ProbabilityGate,
-    PromptGate,
-    RandomGate,
 )
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
@@ -88,25 +83,6 @@ def test_every_argument_is_a_setting_and_comes_back():
     for given, settings in (({}, DEFAULTS), (OTHERS, OTHERS)):
         assert settings_of(KEQA(None, **given)) == settings
         assert settings_of(there_and_back(KEQA(None, **given))) == settings
-
-
-@pytest.mark.parametrize(
-    "gate",
-    [
-        CertaintyGate(Fraction(2, 3), "by_types", "types"),
-        CertaintyGate(Fraction(-3, 2)),
-        AlwaysRetrieveGate(),
-        NeverRetrieveGate(),
-        VoteGate(Fraction(1, 3), name="lenient"),
-        LexicalSimilarityGate(Fraction(0), "token_f1"),
-        ConfidenceGate(Fraction(9, 10)),
-        ProbabilityGate(Fraction(1, 7)),
-        RandomGate(Fraction(1), seed=3),
-        PromptGate(),
-    ],
-)
-def test_gates(gate):
-    assert there_and_back(KEQA(None, gate=gate)).examination.gate == gate
 
 
 def test_a_given_threshold_takes_the_place_of_any_gate():

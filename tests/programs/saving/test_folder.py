@@ -5,19 +5,31 @@ import os
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import dspy
 import numpy as np
 import pytest
+from fixtures.boundary import make_model
+from fixtures.choosers import chooser
 from fixtures.command_line import reply as of_carmouth
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.programs import KEQA
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.fingerprint import program_fingerprint
+from keqa.programs.gates import (
+    BoundaryGate,
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    ProbabilityGate,
+    PromptGate,
+    RandomGate,
+)
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
@@ -25,6 +37,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
+from keqa.programs.saving.values import settings_of
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -108,6 +121,41 @@ def test_every_method_comes_back_as_it_was(name, tmp_path):
     assert type(loaded) is cls
     assert loaded.dump_state() == program.dump_state()
     assert loaded.bound.workers == 3
+
+
+# What brings parts along, and every gate that may be saved.
+VARIANTS = [
+    {"gate": CertaintyGate(Fraction(2, 3), "by_types", "types")},
+    {"gate": CertaintyGate(Fraction(-3, 2))},
+    {"gate": AlwaysRetrieveGate()},
+    {"gate": NeverRetrieveGate()},
+    {"gate": VoteGate(Fraction(1, 3), name="lenient")},
+    {"gate": LexicalSimilarityGate(Fraction(0), "token_f1")},
+    {"gate": ConfidenceGate(Fraction(9, 10))},
+    {"gate": ProbabilityGate(Fraction(1, 7))},
+    {"gate": RandomGate(Fraction(1), seed=3)},
+    {"gate": PromptGate()},
+    {"gate": BoundaryGate(make_model(), "certainty", "3/4")},
+    {"draft": True, "cite": True},
+    {"listwise": True, "select": "instead", "similarity": "hashing-64"},
+    {"unanswered": "raise", "look_first": False},
+    {"style": "report", "unanswered": "say"},
+    {"settle": "cascade", "chooser": chooser(0.9, {"draft": 0.3, "reading": 0.6}, onward=[0.7])},
+    {"settle": "reading", "arbiter": chooser(0.5, {})},
+]
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_a_keqa_comes_back_with_the_parts_that_its_settings_bring(settings, tmp_path):
+    program = KEQA(None, **settings)
+    for predictor in program.predictors():
+        predictor.demos = [dict.fromkeys(predictor.signature.fields)]
+    keqa.save(program, tmp_path / "program")
+    stated = KEQA(None)
+    stated.load_state(program.dump_state())
+    for again in (keqa.load(tmp_path / "program", None), stated):
+        assert (settings_of(again), again.dump_state()) == (settings_of(program), program.dump_state())
+        assert program_fingerprint(again) == program_fingerprint(program) != program_fingerprint(KEQA(None))
 
 
 def test_the_folder_tells_its_story(saved):
