@@ -2,14 +2,12 @@
 
 import inspect
 import json
-from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 from fixtures.choosers import chooser
 
-from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import Rowen
 from keqa.programs.gates import (
@@ -92,24 +90,8 @@ def test_a_given_threshold_takes_the_place_of_any_gate():
     assert own == NeverRetrieveGate()
 
 
-@dataclass(frozen=True)
-class OwnGate(VoteGate):
-    name: str = "own"
-
-
-def test_own_code_has_to_be_given_again():
-    similarity = PARTS["similarity"]
-    program = KEQA(None, gate=OwnGate(), similarity=similarity)
-    settings = settings_of(program)
-    assert (settings["gate"], settings["similarity"]) == (OWN, OWN)
-    with pytest.raises(ConfigurationError, match="gate of your own; give it again as gate="):
-        there_and_back(program)
-    with pytest.raises(ConfigurationError, match="similarity of your own"):
-        there_and_back(program, gate=OwnGate())
-    assert there_and_back(program, gate=OwnGate(), similarity=similarity).examination.gate == OwnGate()
-    # Gold answers are not written down, nor is a gate that is no dataclass.
-    plain = SimpleNamespace(name="x", threshold=None, decide=max)
-    for gate in (OracleGate({"q": ["a"]}), plain):
+def test_gold_answers_are_not_written_down_nor_is_a_gate_that_is_no_dataclass():
+    for gate in (OracleGate({"q": ["a"]}), SimpleNamespace(name="x", threshold=None, decide=max)):
         assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
 
 

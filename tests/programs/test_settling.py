@@ -8,8 +8,8 @@ from fixtures.choosers import chooser
 import keqa
 from keqa.errors import ConfigurationError
 from keqa.programs.abstention import record_signals
-from keqa.programs.boundary.chooser import Choice, read_chooser
-from keqa.programs.fingerprint import program_fingerprint, program_spec
+from keqa.programs.boundary.chooser import read_chooser
+from keqa.programs.fingerprint import program_spec
 from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError, sources_of
@@ -332,29 +332,6 @@ def test_a_chooser_is_saved_with_its_program_and_opens_no_file(made, tmp_path):
         saved.write_text(json.dumps(state))
         with pytest.raises(ConfigurationError, match=r"opens no file|no chooser that can be used"):
             keqa.load(tmp_path / "program", None)
-
-
-class OwnChooser:
-    """A chooser that is code of the user's."""
-
-    steps = (1, 2)
-
-    def __init__(self, right=0.9):
-        self.right = right
-
-    def choose(self, seen):
-        return Choice("draft", (self.right, 1 - self.right)[: len(seen.answers)])
-
-
-@pytest.mark.parametrize("name", ["chooser", "arbiter"])
-def test_a_chooser_of_ones_own_is_given_again(made, tmp_path, name):
-    first, same, other = (made(**{name: OwnChooser(right)})[0] for right in (0.9, 0.9, 0.8))
-    assert program_fingerprint(first) == program_fingerprint(same) != program_fingerprint(other)
-    keqa.save(first, tmp_path / "program")
-    with pytest.raises(ConfigurationError, match=f"give it again as {name}=…"):
-        keqa.load(tmp_path / "program", None)
-    chooses = OwnChooser()
-    assert getattr(keqa.load(tmp_path / "program", None, **{name: chooses}), name) is chooses
 
 
 def test_a_chooser_of_another_version_is_refused():

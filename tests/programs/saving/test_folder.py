@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.boundary.chooser import Choice
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import (
     BoundaryGate,
@@ -37,7 +39,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
-from keqa.programs.saving.values import settings_of
+from keqa.programs.saving.values import OWN, settings_of
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -156,6 +158,52 @@ def test_a_keqa_comes_back_with_the_parts_that_its_settings_bring(settings, tmp_
     for again in (keqa.load(tmp_path / "program", None), stated):
         assert (settings_of(again), again.dump_state()) == (settings_of(program), program.dump_state())
         assert program_fingerprint(again) == program_fingerprint(program) != program_fingerprint(KEQA(None))
+
+
+@dataclass(frozen=True)
+class OwnGate(VoteGate):
+    """A gate that is code of the user's."""
+
+    name: str = "own"
+
+
+class OwnChooser:
+    """A chooser that is code of the user's."""
+
+    steps = (1, 2)
+
+    def __init__(self, right=0.9):
+        self.right = right
+
+    def choose(self, seen):
+        return Choice("draft", (self.right, 1 - self.right)[: len(seen.answers)])
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("gate", OwnGate()),
+        ("similarity", lambda triples, sentences: [0.0] * len(sentences)),
+        ("chooser", OwnChooser()),
+        ("arbiter", OwnChooser()),
+    ],
+)
+def test_what_is_code_of_the_users_has_to_be_given_again(name, own, tmp_path):
+    program = KEQA(None, tries=3, **{name: own})
+    assert settings_of(program)[name] == OWN
+    keqa.save(program, tmp_path / "program")
+    stated = KEQA(None, **{name: own})
+    stated.load_state(program.dump_state())
+    for again in (keqa.load(tmp_path / "program", None, **{name: own}), stated):
+        assert (again.tries, getattr(again, name)) == (3, own)
+    for load in (lambda: keqa.load(tmp_path / "program", None), lambda: KEQA(None).load_state(program.dump_state())):
+        with pytest.raises(ConfigurationError, match=f"compiled with a {name} of your own; give it again as {name}=…"):
+            load()
+
+
+def test_a_chooser_of_ones_own_is_told_by_what_it_holds():
+    first, same, other = (program_fingerprint(KEQA(None, chooser=OwnChooser(one))) for one in (0.9, 0.9, 0.8))
+    assert first == same != other
 
 
 def test_the_folder_tells_its_story(saved):

@@ -7,7 +7,7 @@ import pytest
 from fixtures.one_quiz import Nesting
 
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, VoteGate
+from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.reference.entries import UtilityEntry
@@ -78,20 +78,6 @@ def test_a_nested_gate_has_to_be_there():
     there = Nesting(KEQA(None, gate=ConfidenceGate()))
     there.load_state(state)
     assert isinstance(there.qa.examination.gate, ConfidenceGate)
-
-
-class OwnGate(VoteGate):
-    """A gate that is code of the user's."""
-
-
-def test_what_is_code_of_the_users_has_to_be_there():
-    state = KEQA(None, gate=OwnGate(), tries=3).dump_state()
-    with pytest.raises(ConfigurationError, match="compiled with a gate of your own; give it again as gate=…"):
-        KEQA(None).load_state(state)
-    program = KEQA(None, gate=OwnGate())
-    program.load_state(state)
-    assert program.tries == 3
-    assert isinstance(program.examination.gate, OwnGate)
 
 
 def test_the_number_of_workers_is_the_machines():
