@@ -7,7 +7,7 @@ import pytest
 from fixtures.boundary import make_model
 
 import keqa
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError
 from keqa.evaluation.evaluate import describe
 from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
@@ -145,17 +145,3 @@ def test_the_method_reads_the_file_that_the_user_names(tmp_path, retriever):
     assert program.gate == BoundaryGate(make_model(), threshold=Fraction(3, 5))
     # What one draft costs is seen in its own draws only.
     assert program.examination.shared.value is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("gate-boundary:model=nowhere.json", "nowhere.json is missing"),
-        ("gate-boundary", "gate-boundary needs its model"),
-        ("gate-boundary:model=3", "model must be a boundary model, or its file"),
-        ("gate-boundary:of=truth,model=nowhere.json", "of must be 'mastery' or 'certainty'"),
-    ],
-)
-def test_methods_that_cannot_be_made(text, message, retriever):
-    with pytest.raises((ConfigurationError, InputError), match=message):
-        make(parse_spec(text), Parts(retriever("x"), None, draws=SharedDraws()))
