@@ -404,14 +404,13 @@ def test_where_no_program_is(tmp_path, content):
             keqa.load(place, None)
 
 
-@pytest.mark.parametrize("part", ["settings", "files", "signatures", "predictors", "about", "created", "reference"])
-@pytest.mark.parametrize("value", [7, [], {"x": 1}, {"x": {}}])
-def test_a_damaged_program_is_refused(saved, part, value):
-    if part == "about" and isinstance(value, dict):
-        return
-    change(saved, **{part: value})
-    with pytest.raises(ConfigurationError):
-        keqa.load(saved, None)
+def test_a_damaged_program_is_refused(saved):
+    state = json.loads((saved / "program.json").read_text())
+    for part in ("settings", "files", "signatures", "predictors", "about", "created", "reference"):
+        for value in (7, []) if part == "about" else (7, [], {"x": 1}, {"x": {}}):
+            change(saved, **{**state, part: value})
+            with pytest.raises(ConfigurationError):
+                keqa.load(saved, None)
 
 
 def test_what_a_program_learned_from_and_its_reference_are_checked(saved):
