@@ -95,11 +95,22 @@ def test_a_draft_has_its_probability_where_the_language_model_gives_one(made):
     assert quiz.certainty == quiz.samples[0].probability == pytest.approx(0.5)
 
 
-def test_over_documents_of_ones_own_memory_is_no_answer(made):
-    program, engine, searched = made(settle="draft", own=True)
+@pytest.mark.parametrize(
+    ("way", "chances"),
+    [
+        ({"settle": "draft"}, {}),
+        (
+            {"settle": "cascade", "chooser": chooser(0.9, {"draft": 0.9, "reading": 0.6}, onward=[0.1])},
+            {"reading": 0.6},
+        ),
+    ],
+)
+def test_over_documents_of_ones_own_memory_is_no_answer(made, way, chances):
+    program, engine, searched = made(**way, own=True)
     record = program(QUESTION).record
     assert (record.answer, record.settled_by, len(searched.queries)) == ("Bergen", "reading", 1)
-    assert not engine.asked("AnswerQuiz") + engine.asked("AnswerQuizIfSure")
+    assert record.chances == pytest.approx(chances)
+    assert not {"AnswerQuiz", "AnswerQuizIfSure"} & engine.count.keys()
 
 
 def test_a_draft_that_fails_is_no_answer(made):
@@ -232,15 +243,6 @@ def test_a_reading_that_finds_nothing_leaves_the_draft(made):
     # The draft is the closed-book answer, and what was not read is not believed.
     assert engine.count == {"AnswerQuiz": 1, "JudgeUtilities": 1}
     assert (record.answer, record.settled_by, record.chances) == ("Oslo", "draft", {"draft": pytest.approx(0.3)})
-
-
-def test_over_documents_of_ones_own_a_cascade_begins_with_reading(made):
-    chooses = chooser(0.9, {"draft": 0.9, "reading": 0.6}, onward=[0.1])
-    program, engine, _ = made(settle="cascade", chooser=chooses, own=True)
-    record = program(QUESTION).record
-    assert (record.answer, record.settled_by) == ("Bergen", "reading")
-    assert record.chances == {"reading": pytest.approx(0.6)}
-    assert not {"AnswerQuiz", "AnswerQuizIfSure"} & engine.count.keys()
 
 
 def test_documents_that_say_nothing_are_taken_apart_or_told(made):
