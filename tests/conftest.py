@@ -5,6 +5,7 @@ import gc
 import math
 import os
 import re
+import shutil
 import threading
 import time
 import uuid
@@ -32,6 +33,11 @@ settings.register_profile("keqa", settings.default, deadline=None, suppress_heal
 # Fewer drawn examples for `make quick`; `make test` draws all.
 settings.register_profile("quick", settings.get_profile("keqa"), max_examples=10)
 settings.load_profile("keqa")
+
+# What tests write needs no disk: to wait for one takes most of the time of a small index. What passes leaves nothing.
+_MEMORY, _LEAST_FREE = Path("/dev/shm"), 4 << 30
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _LEAST_FREE:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
