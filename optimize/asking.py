@@ -76,7 +76,6 @@ class Origins:
         self._roots: dict[str, dict[str, None]] = {}
 
     def add(self, signature: Any, demo: Mapping[str, Any], example: Example) -> None:
-        """Note where a demonstration comes from."""
         roots = self._roots.setdefault(demonstration_digest(demo, signature), {})
         roots[question_digest(example.question, example.choices)] = None
 

@@ -115,7 +115,6 @@ def has_tunable_threshold(gate: Any) -> bool:
 
 
 def _used(program: KEQA) -> dict[str, bool]:
-    """Which settings make a difference to a program."""
     examined = program.examine and program.gate.threshold is not None
     retrieves = program.retriever is not None
     judged = program.pick and retrieves
@@ -223,7 +222,6 @@ class Tuning:
         return self.program_of(self.best.settings)
 
     def program_of(self, choice: Mapping[str, Any], **choosers: Any) -> KEQA:
-        """The program with the settings of a choice."""
         chosen: KEQA = self.start.deepcopy()
         chosen.change(**self.changes(choice), **choosers)
         self._take_forms(chosen)
