@@ -7,7 +7,6 @@ learned from what each way answers to the training questions, and from their qui
 passages.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -169,8 +168,8 @@ class Ways:
 
     def _answered(self, tried: Tried) -> list[Trace]:
         """The training questions, answered in one way; draws are those of tuning, as many as a question takes."""
-        tuning, asking = self.tuning, dataclasses.replace(self.tuning.asking)
-        asking.calls = Calls(probabilities=tuning.draws.probabilities, store=asking.journal)
+        tuning, asking = self.tuning, self.tuning.asking
+        asking = asking.on(Calls(probabilities=tuning.draws.probabilities, store=asking.journal))
         program = tuning.program_of(tried.point.settings)
         return asking.traces(program, self.train, f"answering training questions ({tried.way})")
 
