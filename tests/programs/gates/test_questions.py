@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import keqa
 from keqa.programs import KEQA
 from keqa.programs.calls.session import Session
-from keqa.programs.gates import ConfidenceGate, NeverRetrieveGate, PromptGate
+from keqa.programs.gates import NeverRetrieveGate, PromptGate
 from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence, read_confidence
 from keqa.programs.shared_draws import SharedDraws
 
@@ -104,16 +104,8 @@ def test_it_is_asked_once_for_each_gate_on_shared_draws_as_it_was_taught(saying)
     assert any("Capital of Gondor?" in prompt for prompt in engine.prompts)
 
 
-def test_only_a_gate_that_asks_brings_the_predictor_and_a_saved_one_comes_back(tmp_path):
-    assert "examination.confidence.state" in dict(KEQA(None, gate=ConfidenceGate()).named_predictors())
-    program = KEQA(None, gate=PromptGate())
-    program.examination.decision.decide.demos = [{"question": "Capital of Gondor?", "retrieve": True}]
-    keqa.save(program, tmp_path / "deciding")
-    loaded = keqa.load(tmp_path / "deciding", None)
-    assert loaded.gate == PromptGate()
-    assert [dict(demo) for demo in loaded.examination.decision.decide.demos] == [
-        {"question": "Capital of Gondor?", "retrieve": True}
-    ]
+def test_a_gate_that_is_given_to_a_saved_program_brings_its_predictor_or_takes_it_away(tmp_path):
+    keqa.save(KEQA(None, gate=PromptGate()), tmp_path / "deciding")
     assert keqa.load(tmp_path / "deciding", None, threshold="1/2").examination.question is None
     keqa.save(KEQA(None), tmp_path / "voting")
     loaded = keqa.load(tmp_path / "voting", None, gate=PromptGate())

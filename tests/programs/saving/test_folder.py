@@ -5,25 +5,41 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import dspy
 import numpy as np
 import pytest
+from fixtures.boundary import make_model
+from fixtures.choosers import chooser
 from fixtures.command_line import reply as of_carmouth
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
-from keqa.errors import ConfigurationError, InputError
-from keqa.programs import KEQA
+from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.boundary.chooser import Choice
+from keqa.programs.fingerprint import program_fingerprint
+from keqa.programs.gates import (
+    BoundaryGate,
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    ProbabilityGate,
+    PromptGate,
+    RandomGate,
+)
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
+from keqa.programs.saving.values import OWN, settings_of
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -65,6 +81,13 @@ def saved(program, tmp_path):
     return tmp_path / "program"
 
 
+@pytest.fixture
+def cot(tmp_path):
+    """A chain of thought, saved."""
+    keqa.save(ClosedBook(reason=True), tmp_path / "cot")
+    return tmp_path / "cot"
+
+
 def change(folder: Path, **parts: Any):
     """Rewrite parts of program.json."""
     path = folder / "program.json"
@@ -85,6 +108,102 @@ def test_what_was_saved_comes_back(program, saved):
     assert loaded.decomposition.decompose.signature.instructions == "Take the question apart."
     assert loaded.decomposition.decompose.demos[0]["question"] == "Who is Bö 安?"
     assert (loaded.examination.tries, str(loaded.examination.gate.threshold), loaded.top_k) == (4, "3/4", 3)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if compilable(method)])
+def test_every_method_comes_back_as_it_was(name, tmp_path):
+    cls = load_class(METHODS[name].target)
+    program = made(cls, None, None, {**METHODS[name].fixed, "workers": 3, "max_question_chars": 90})
+    for predictor in program.predictors():
+        predictor.signature = predictor.signature.with_instructions("Other words.")
+        predictor.demos = [dict.fromkeys(predictor.signature.fields)]
+    keqa.save(program, tmp_path / "program")
+    assert about(tmp_path / "program")["method"] == name == name_of(program)
+    loaded = keqa.load(tmp_path / "program", None, method=name)
+    assert type(loaded) is cls
+    assert loaded.dump_state() == program.dump_state()
+    assert loaded.bound.workers == 3
+
+
+# What brings parts along, and every gate that may be saved.
+VARIANTS = [
+    {"gate": CertaintyGate(Fraction(2, 3), "by_types", "types")},
+    {"gate": CertaintyGate(Fraction(-3, 2))},
+    {"gate": AlwaysRetrieveGate()},
+    {"gate": NeverRetrieveGate()},
+    {"gate": VoteGate(Fraction(1, 3), name="lenient")},
+    {"gate": LexicalSimilarityGate(Fraction(0), "token_f1")},
+    {"gate": ConfidenceGate(Fraction(9, 10))},
+    {"gate": ProbabilityGate(Fraction(1, 7))},
+    {"gate": RandomGate(Fraction(1), seed=3)},
+    {"gate": PromptGate()},
+    {"gate": BoundaryGate(make_model(), "certainty", "3/4")},
+    {"draft": True, "cite": True},
+    {"listwise": True, "select": "instead", "similarity": "hashing-64"},
+    {"unanswered": "raise", "look_first": False},
+    {"style": "report", "unanswered": "say"},
+    {"settle": "cascade", "chooser": chooser(0.9, {"draft": 0.3, "reading": 0.6}, onward=[0.7])},
+    {"settle": "reading", "arbiter": chooser(0.5, {})},
+]
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_a_keqa_comes_back_with_the_parts_that_its_settings_bring(settings, tmp_path):
+    program = KEQA(None, **settings)
+    for predictor in program.predictors():
+        predictor.demos = [dict.fromkeys(predictor.signature.fields)]
+    keqa.save(program, tmp_path / "program")
+    stated = KEQA(None)
+    stated.load_state(program.dump_state())
+    for again in (keqa.load(tmp_path / "program", None), stated):
+        assert (settings_of(again), again.dump_state()) == (settings_of(program), program.dump_state())
+        assert program_fingerprint(again) == program_fingerprint(program) != program_fingerprint(KEQA(None))
+
+
+@dataclass(frozen=True)
+class OwnGate(VoteGate):
+    """A gate that is code of the user's."""
+
+    name: str = "own"
+
+
+class OwnChooser:
+    """A chooser that is code of the user's."""
+
+    steps = (1, 2)
+
+    def __init__(self, right=0.9):
+        self.right = right
+
+    def choose(self, seen):
+        return Choice("draft", (self.right, 1 - self.right)[: len(seen.answers)])
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("gate", OwnGate()),
+        ("similarity", lambda triples, sentences: [0.0] * len(sentences)),
+        ("chooser", OwnChooser()),
+        ("arbiter", OwnChooser()),
+    ],
+)
+def test_what_is_code_of_the_users_has_to_be_given_again(name, own, tmp_path):
+    program = KEQA(None, tries=3, **{name: own})
+    assert settings_of(program)[name] == OWN
+    keqa.save(program, tmp_path / "program")
+    stated = KEQA(None, **{name: own})
+    stated.load_state(program.dump_state())
+    for again in (keqa.load(tmp_path / "program", None, **{name: own}), stated):
+        assert (again.tries, getattr(again, name)) == (3, own)
+    for load in (lambda: keqa.load(tmp_path / "program", None), lambda: KEQA(None).load_state(program.dump_state())):
+        with pytest.raises(ConfigurationError, match=f"compiled with a {name} of your own; give it again as {name}=…"):
+            load()
+
+
+def test_a_chooser_of_ones_own_is_told_by_what_it_holds():
+    first, same, other = (program_fingerprint(KEQA(None, chooser=OwnChooser(one))) for one in (0.9, 0.9, 0.8))
+    assert first == same != other
 
 
 def test_the_folder_tells_its_story(saved):
@@ -285,14 +404,13 @@ def test_where_no_program_is(tmp_path, content):
             keqa.load(place, None)
 
 
-@pytest.mark.parametrize("part", ["settings", "files", "signatures", "predictors", "about", "created", "reference"])
-@pytest.mark.parametrize("value", [7, [], {"x": 1}, {"x": {}}])
-def test_a_damaged_program_is_refused(saved, part, value):
-    if part == "about" and isinstance(value, dict):
-        return
-    change(saved, **{part: value})
-    with pytest.raises(ConfigurationError):
-        keqa.load(saved, None)
+def test_a_damaged_program_is_refused(saved):
+    state = json.loads((saved / "program.json").read_text())
+    for part in ("settings", "files", "signatures", "predictors", "about", "created", "reference"):
+        for value in (7, []) if part == "about" else (7, [], {"x": 1}, {"x": {}}):
+            change(saved, **{**state, part: value})
+            with pytest.raises(ConfigurationError):
+                keqa.load(saved, None)
 
 
 def test_what_a_program_learned_from_and_its_reference_are_checked(saved):
@@ -443,3 +561,56 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
+
+
+# Other methods than KEQA, and arguments that are none.
+
+
+@pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])
+def test_a_method_that_is_another_or_not_known_is_refused(cot, name):
+    with pytest.raises(InputError, match="holds a compiled cot, not rag: give a program that was compiled for that"):
+        keqa.load(cot, None, method="rag")
+    change(cot, method=name)
+    with pytest.raises(ConfigurationError, match=f"unknown method '{name}': .* of your own, which is registered"):
+        keqa.load(cot, None)
+
+
+def test_settings_that_a_method_has_not_are_refused(cot):
+    with pytest.raises(ConfigurationError, match="cot has no top_k; it has demonstrations, max_question_chars"):
+        keqa.load(cot, None, top_k=3)
+    with pytest.raises(ConfigurationError, match="compiled for other prompts: the fields of answer"):
+        keqa.load(cot, None, reason=False)
+    change(cot, settings={"reason": True, "depth": 3})
+    with pytest.raises(ConfigurationError, match=r"unknown settings \['depth'\]"):
+        keqa.load(cot, None)
+
+
+class Own(IRCoT):
+    """A method of one's own."""
+
+
+def test_a_class_of_ones_own_cannot_be_saved(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"only a KEQA can be saved.*: register a class of your own"):
+        keqa.save(Own(None), tmp_path / "program")
+    assert not (tmp_path / "program").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"embedder": 5}, "keqa.load: embedder must be an embedder, or the name of one, not 5"),
+        ({"reference": None}, "keqa has no reference; it has arbiter, chooser, cite, decompose,"),
+        ({"colour": "red"}, "keqa has no colour; it has arbiter, chooser, cite, decompose,"),
+    ],
+)
+def test_arguments_of_loading_that_are_none_are_refused_in_one_line(tmp_path, wrong, message):
+    keqa.save(KEQA(None), tmp_path / "program")
+    with pytest.raises(KeqaError, match=message) as refused:
+        keqa.load(**{"folder": tmp_path / "program", "retriever": None, **wrong})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("lm", [5, None, ["openai/gpt-4o-mini"]])
+def test_roles_are_built_from_language_models_only(lm):
+    with pytest.raises(ConfigurationError, match=r"is no language model\. Give a dspy\.LM, or one of: openai/"):
+        keqa.build_roles(lm)
