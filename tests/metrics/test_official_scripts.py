@@ -61,7 +61,7 @@ def gold_answers(kind):
 @pytest.mark.slow
 def test_english_answers_are_scored_as_by_squad_nq_open_hotpotqa_and_musique():
     compared = 0
-    for gold, other in gold_answers("en"):
+    for gold, other in gold_answers("en")[::3]:
         words = gold.split()
         changed = [gold, gold.upper(), f"The {gold}", f"{gold}.", f'"{gold}"', f" {gold}\n", gold.replace("-", " ")]
         for said in [*changed, other, f"{gold}, {other}", " ".join(words[1:]), " ".join(words[:-1])]:
@@ -72,7 +72,7 @@ def test_english_answers_are_scored_as_by_squad_nq_open_hotpotqa_and_musique():
             compared += 1
             assert exact_match(said, [gold]) == (one == right), (said, gold)
             assert f1(said, [gold]) == pytest.approx(overlap(one, right)), (said, gold)
-    assert compared > 100_000
+    assert compared > 30_000
 
 
 @pytest.mark.slow
