@@ -4,6 +4,7 @@ import json
 
 import pytest
 from fixtures.choosers import chooser
+from fixtures.director_of_up import Replies
 
 import keqa
 from keqa.errors import ConfigurationError
@@ -30,24 +31,23 @@ class NeverKnown:
         return Verdict(False) if draws.drawn else 1
 
 
-def replies(plan=PLAN, memory="Oslo", helpful=(True, False), summary="Bergen"):
+def replies(plan=PLAN, memory="Oslo", helpful=(True, False), summary="Bergen", **said):
     """A language model whose memory says Oslo and whose reading of the first passage says Bergen."""
 
-    def reply(name, inputs, config):
-        match name:
-            case "DecomposeQuestion":
-                return {"quizzes": json.dumps(plan)}
-            case "AnswerQuiz" | "AnswerQuizIfSure":
-                return {"answer": memory}
-            case "JudgeUtilities":
-                return {"helpful": json.dumps({number: said for number, said in enumerate(helpful, 1)})}
-            case "AnswerWithKnowledge" | "AnswerFromDocuments":
-                return {"answer": "Ann Ok" if "Who" in inputs["question"] else "Bergen"}
-            case "Summarize":
-                return {"explanation": "So.", "answer": summary}
-        raise AssertionError(name)
+    def read(inputs, config):
+        return {"answer": "Ann Ok" if "Who" in inputs["question"] else "Bergen"}
 
-    return reply
+    usual = {
+        "DecomposeQuestion": {"quizzes": json.dumps(plan)},
+        "AnswerQuiz": {"answer": memory},
+        "JudgeUtilities": {"helpful": json.dumps(dict(enumerate(helpful, 1)))},
+        "AnswerWithKnowledge": read,
+        "Summarize": {"explanation": "So.", "answer": summary},
+    }
+    return Replies(**usual | said)
+
+
+DOWN, UNKNOWN = ConnectionError("down"), {"answer": "UNKNOWN"}
 
 
 @pytest.fixture
@@ -176,22 +176,13 @@ def test_what_a_cascade_found_before_its_quizzes_stands_in_the_record(made):
     assert len(record.quizzes) == 2
 
 
-def failing(*names, **told):
-    def said(name, inputs, config):
-        if name in names:
-            raise ConnectionError("down")
-        return replies(**told)(name, inputs, config)
-
-    return said
-
-
 @pytest.mark.parametrize(
     ("said", "chances", "found"),
     [
-        (failing("Summarize"), READ, ("Bergen", "reading", "fallback", 2)),
-        (failing("Summarize"), {"draft": 0.7, "reading": 0.6}, ("Oslo", "draft", "memory", 2)),
+        (replies(Summarize=DOWN), READ, ("Bergen", "reading", "fallback", 2)),
+        (replies(Summarize=DOWN), {"draft": 0.7, "reading": 0.6}, ("Oslo", "draft", "memory", 2)),
         # The reading failed as well.
-        (failing("Summarize", "AnswerWithKnowledge"), READ, ("Oslo", "draft", "memory", 2)),
+        (replies(Summarize=DOWN, AnswerWithKnowledge=DOWN), READ, ("Oslo", "draft", "memory", 2)),
     ],
 )
 def test_an_answer_stands_also_where_a_later_step_fails(made, said, chances, found):
@@ -204,10 +195,10 @@ def test_an_answer_stands_also_where_a_later_step_fails(made, said, chances, fou
 
 
 def test_where_no_step_has_an_answer_and_the_last_one_fails_there_is_none(made):
-    def said(name, inputs, config):
-        unknown = name == "AnswerFromDocuments" and inputs["question"] == QUESTION
-        return {"answer": "UNKNOWN"} if unknown else failing("Summarize")(name, inputs, config)
+    def read(inputs, config):
+        return UNKNOWN if inputs["question"] == QUESTION else {"answer": "Ann Ok"}
 
+    said = replies(Summarize=DOWN, AnswerFromDocuments=read)
     chooses = chooser(0.4, READ, APART, onward=[0.7, 0.7])
     with pytest.raises(UnansweredError) as failed:
         made(settle="cascade", chooser=chooses, own=True, said=said)[0](QUESTION)
@@ -246,9 +237,7 @@ def test_a_reading_that_finds_nothing_leaves_the_draft(made):
 
 
 def test_documents_that_say_nothing_are_taken_apart_or_told(made):
-    def said(name, inputs, config):
-        return {"answer": "UNKNOWN"} if name == "AnswerFromDocuments" else replies()(name, inputs, config)
-
+    said = replies(AnswerFromDocuments=UNKNOWN)
     stops = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.1]), own=True, said=said)[0](QUESTION).record
     assert (stops.answer_source, stops.settled_by, stops.chances.get("draft")) == ("unanswered", "reading", None)
     chooses = chooser(0.9, READ, APART, onward=[0.1, 0.7])
@@ -268,9 +257,7 @@ def test_a_search_that_fails_is_no_reason_to_believe_memory(made):
 
 
 def test_a_draft_that_fails_leaves_the_reading(made):
-    def said(name, inputs, config):
-        return "" if name == "AnswerQuiz" else replies()(name, inputs, config)
-
+    said = replies(AnswerQuiz="")
     record = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.1]), said=said)[0](QUESTION).record
     assert (record.answer, record.settled_by, record.touched) == ("Bergen", "reading", True)
 
@@ -302,9 +289,7 @@ def test_without_a_chooser_a_cascade_takes_apart_what_passages_do_not_tell(made,
 
 @pytest.mark.parametrize(("told", "source", "plans"), [("Bergen", "passages", 0), ("UNKNOWN", "unanswered", 1)])
 def test_over_documents_of_ones_own_nothing_is_read_twice(made, told, source, plans):
-    def said(name, inputs, config):
-        return {"answer": told} if name == "AnswerFromDocuments" else replies([QUESTION])(name, inputs, config)
-
+    said = replies([QUESTION], AnswerFromDocuments={"answer": told})
     program, engine, searched = made(settle="cascade", own=True, said=said)
     record = program(QUESTION).record
     assert (record.answer_source, record.settled_by, searched.queries) == (source, "reading", [QUESTION])
@@ -355,11 +340,8 @@ def test_a_chooser_of_another_version_is_refused():
 )
 @pytest.mark.parametrize("drafted", [False, True])
 def test_an_arbiter_keeps_memory_or_evidence(made, memory, right, kept, answers, drafted):
-    def said(name, inputs, config):
-        if name == "DraftQuizzes":
-            return {"quizzes": json.dumps([QUESTION]), "drafts": json.dumps([memory])}
-        return replies([QUESTION], memory)(name, inputs, config)
-
+    drafts = {"quizzes": json.dumps([QUESTION]), "drafts": json.dumps([memory])}
+    said = replies([QUESTION], memory, DraftQuizzes=drafts)
     arbiter = chooser(0.5, {"draft": right, "reading": 0.5})
     # A draft so improbable, or one try of two, is not known.
     program, engine, _ = made(arbiter=arbiter, said=said, draft=drafted, probability=0.1, gate=NeverKnown())

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 from fixtures.boundary import make_model
+from fixtures.director_of_up import Replies
 
 import keqa
 from keqa.errors import ConfigurationError
@@ -18,15 +19,13 @@ from keqa.programs.registry import parse_spec
 from keqa.programs.saving.values import read_values, settings_of
 from keqa.programs.shared_draws import SharedDraws
 
-ANSWERS = {"DecomposeQuestion": {"quizzes": "[]"}, "AnswerQuiz": {"answer": "Bo"}, "JudgeConsistency": {"same": True}}
+SAYS = Replies(AnswerQuiz={"answer": "Bo"}, JudgeUtility={"helpful": True}, AnswerWithKnowledge={"answer": "Al"})
 
 
 @pytest.fixture
 def program(scripted, retriever):
     def made(gate, *passages):
-        lm, engine = scripted(
-            lambda name, inputs, config: ANSWERS.get(name, {"reasoning": "", "answer": "Al", "helpful": True})
-        )
+        lm, engine = scripted(SAYS)
         made = KEQA(retriever(*passages) if passages else None, decompose=False, gate=gate)
         made.set_lm(lm)
         return made, engine

@@ -4,6 +4,7 @@ import asyncio
 
 import dspy
 import pytest
+from fixtures.director_of_up import Replies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def test_whatever_is_written_is_a_confidence_or_none(text):
 def saying(scripted, retriever):
     """A program by a gate whose LM says that it needs no passages and is sure, and its engine."""
     said = {"DecideRetrieval": {"retrieve": False}, "StateConfidence": {"confidence": "90"}}
-    lm, engine = scripted(lambda name, inputs, config: said.get(name, {"answer": "Oslo"}))
+    lm, engine = scripted(Replies(**said, AnswerQuiz={"answer": "Oslo"}))
     program = KEQA(retriever("Bergen."), decompose=False, gate=PromptGate(), workers=1)
     program.set_lm(lm)
     return program, engine

@@ -11,6 +11,8 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.director_of_up import Replies
+from fixtures.one_quiz import REPLIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -237,18 +239,9 @@ def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
 # In the program.
 
 
-def reply(name: str, inputs: dict[str, str], config: Any):
-    return {
-        "DecomposeQuestion": {"quizzes": '["0 quiz"]'},
-        "JudgeUtility": {"helpful": True},
-        "AnswerWithKnowledge": {"answer": "Ann"},
-        "Summarize": {"explanation": "so", "answer": "Ann"},
-    }[name]
-
-
 @pytest.fixture
 def program(scripted, retriever, ten):
-    lm, engine = scripted(reply)
+    lm, engine = scripted(Replies(**{**REPLIES, "DecomposeQuestion": {"quizzes": '["0 quiz"]'}}))
     built = KEQA(retriever("0 one", "50 two"), examine=False, reference=ten)
     built.set_lm(lm)
     return SimpleNamespace(keqa=built, engine=engine, reference=ten)
