@@ -52,7 +52,7 @@ NEITHER = "saved without a utility reference, and this program has one"
 @pytest.mark.parametrize(
     ("wrap", "saved", "loaded", "message"),
     [
-        (Nesting, referring, lambda: KEQA(None), "a utility reference of 6 entries, and this program has none"),
+        (Nesting, referring, lambda: KEQA(None), "with a utility reference, and this program has none"),
         (lambda program: program, lambda: KEQA(None, tries=2), referring, NEITHER),
         (Nesting, lambda: KEQA(None, tries=2), referring, NEITHER),
         (Nesting, lambda: KEQA(None, gate=ConfidenceGate()), lambda: KEQA(None), r"confidence\.state\): .* gate=…"),
