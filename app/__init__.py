@@ -8,8 +8,6 @@ Everything a user needs is here, loaded when it is first used, so that ``import 
     prediction = program("Were Scott Derrickson and Ed Wood of the same nationality?", answer_type="yes/no")
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -146,5 +144,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
     return sorted(__all__)

@@ -1,7 +1,5 @@
 """The command line: ``keqa`` and ``python -m keqa``."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -4,8 +4,6 @@ Each is a file for its owner alone, which is whole or not at all: its first line
 is a turn. A question is kept before it is asked, so that of a process that is killed only its answer is missing.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets
@@ -72,16 +70,15 @@ class Conversation(_Kept):
 
     @property
     def last(self) -> QuestionRecord | None:
-        """The story of the last answer."""
         return next((turn.record for turn in reversed(self.turns) if turn.record is not None), None)
 
-    def with_question(self, question: str) -> Conversation:
+    def with_question(self, question: str) -> "Conversation":
         """The same with a question that has no answer yet."""
         return self.model_copy(update={"turns": [*self.turns, Turn(question=question)]})
 
     def with_answer(
         self, record: QuestionRecord | None, *, by: str = "", error: str = "", place: int = -1
-    ) -> Conversation:
+    ) -> "Conversation":
         """The same with what became of a question, by default the last."""
         turns = list(self.turns)
         turns[place] = turns[place].model_copy(update={"record": record, "by": by, "error": error})
@@ -127,7 +124,6 @@ class Conversations:
         return sorted(found, key=lambda one: one.changed, reverse=True)
 
     def read(self, name: str) -> Conversation:
-        """A conversation by its name."""
         path = self._path(name)
         if not path.exists():
             raise InputError(f"there is no conversation {name}")
@@ -163,7 +159,6 @@ class Conversations:
             return self._written(now.with_answer(record, by=by, error=error, place=place))
 
     def delete(self, name: str) -> None:
-        """Delete a conversation."""
         try:
             self._path(name).unlink()
         except FileNotFoundError:

@@ -14,8 +14,6 @@ server's address, and that the retried run has the answers and figures of the on
 The last line is JSON. Exit code: 0 where every promise was kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import builtins
 import json

@@ -9,8 +9,6 @@ more than that it took. Costs too small to be measured count as 0.02 s. The last
 ratio is above 2.5.
 """
 
-from __future__ import annotations
-
 import gc
 import gzip
 import io

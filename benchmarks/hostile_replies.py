@@ -8,8 +8,6 @@ Each ends in a value or in a typed error, and takes less than 0.1 seconds of pro
 next request is made; Python's garbage is collected between questions. Exits with 1 where one does not.
 """
 
-from __future__ import annotations
-
 import builtins
 import gc
 import itertools
@@ -150,7 +148,7 @@ class Engine:
         self.replies = replies
         self.count, self.slowest, self.since = 0, 0.0, 0.0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Engine":
         return self
 
     def complete(self, request: Request) -> Response:

@@ -15,8 +15,6 @@ Changes of an index are killed at each of their writes by ``tests/retrievers/tes
 ``living.py``.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

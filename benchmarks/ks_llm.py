@@ -9,8 +9,6 @@ where it writes none. S@k is the share of the supporting sentences among the k s
 not of yes or no, those whose answer stands in one of them. What the language model wrote is kept in the work folder.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,6 @@ word of the topic in another form than the passage has it. Exit code 1 where the
 a separate one, at five.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import tempfile

@@ -8,8 +8,6 @@ and 2 run plainly, one call after the other, at least 5 times the program's. The
 may go side by side, since waiting for a worker is no part of that.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

@@ -16,8 +16,6 @@ with stand-in vectors of 64 hashed numbers, as its model is not what is measured
 The last line is JSON. Exit code: 0 where every kill left the old or the new state.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

@@ -9,8 +9,6 @@ retrieval costs 1, IRCoT 3.5, of which the first is that of the question itself:
 apart costs 3.5; `in full` counts 4.5. Of MuSiQue, dev questions that share a part with a test question are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ batch: by the decoder with the beginnings that they share and without, and by ge
 each folder, with its weights and one slot, which is given the same tokens, one prompt after the other.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

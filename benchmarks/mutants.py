@@ -13,8 +13,6 @@ mutmut wants a package in one folder, so the rooms are laid out below FOLDER as 
 one run are in docs/mutants.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

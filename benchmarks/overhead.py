@@ -9,8 +9,6 @@ turns, since the machine is never quiet. What counts are the ratios over bare DS
 1.5). KEQA asks this server without LiteLLM; "closed book, LiteLLM" is what a model costs that has to go through it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from statistics import median

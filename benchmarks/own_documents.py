@@ -14,8 +14,6 @@ passages, those whose sources have the file and the page, slide, heading or shee
 old: the outdated version was said · guess: marked as one · calls: replies drawn for a question.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -11,8 +11,6 @@ With `--url` an Elasticsearch cluster is loaded with the vectors of the embedded
 is removed afterwards), and exit code 1 says that one of its engines is more than a point below the embedded one.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time
@@ -99,7 +97,7 @@ class Case:
     left_out: int
 
     @classmethod
-    def read(cls, benchmark: Benchmark, data: Path, limit: int | None, questions: int | None = None) -> Case:
+    def read(cls, benchmark: Benchmark, data: Path, limit: int | None, questions: int | None = None) -> "Case":
         """Read the files of a benchmark, or so much of them; gold passages of the questions are kept."""
         name = benchmark.name.lower()
         corpus = list(read_corpus([data / name / benchmark.corpus]))

@@ -20,8 +20,6 @@ Of it, two catalogues are measured on, not learned from. The other side of the m
 benchmarks.
 """
 
-from __future__ import annotations
-
 import gettext
 import itertools
 import json

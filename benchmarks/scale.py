@@ -8,8 +8,6 @@ Elasticsearch where its address is given. Every step is a process of its own, wh
 code 1: the embedded build took more than 1.5 times as long as the raw calls or 1,500 MB, or a query twice as long.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import statistics

@@ -16,8 +16,6 @@ Asks a question each second while 2,000 connections stay silent, then while 500 
 read it, then while 200 send byte by byte, each for so many seconds and all from this machine.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os
@@ -76,7 +74,7 @@ def _overhead(address: str, questions: int, repeat: int) -> None:
     show(rows, f"{repeat} times {questions} questions; medians of the {repeat}, in ms", digits=2)
 
 
-def _asked(served: _Served, users: int, questions: int, pool: ThreadPoolExecutor) -> np.ndarray:
+def _asked(served: "_Served", users: int, questions: int, pool: ThreadPoolExecutor) -> np.ndarray:
     rows: list[tuple[float, float]] = []
     for number in range(-WARM_UP, questions // users):
         before = 1000 * time.process_time() + served.cpu()
@@ -90,7 +88,7 @@ def _asked(served: _Served, users: int, questions: int, pool: ThreadPoolExecutor
 class _Served(Beside):
     """A server in a process of its own, and a client for each user."""
 
-    def __enter__(self) -> _Served:
+    def __enter__(self) -> "_Served":
         super().__enter__()
         self.clients = [httpx.Client(base_url=self.api_base, timeout=60, trust_env=False) for _ in range(AT_ONCE)]
         return self

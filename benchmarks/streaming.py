@@ -9,8 +9,6 @@ this process. On a terminal it is that question and that model in any case, from
 Exit code 1: the first sign of life took 0.3 seconds or more.
 """
 
-from __future__ import annotations
-
 import os
 import pty
 import shutil

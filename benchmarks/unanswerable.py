@@ -15,8 +15,6 @@ what would be if support were not looked at, or if answers that are not from mem
 share of their words stand in the passages that were kept, without a judge.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -5,8 +5,6 @@ again only for what is missing. The passages are the first that BM25 finds in fo
 looked at.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

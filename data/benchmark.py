@@ -128,7 +128,6 @@ class Benchmark:
 
 
 def one_split(path: Path, split: str) -> InputError:
-    """The error where a split of a single file is asked for."""
     return InputError(f"{path} is one file, which is one split: leave the split {split!r} out")
 
 
@@ -152,7 +151,6 @@ def field(record: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -
 
 
 def items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """A field that is a list of objects."""
     found = field(record, name, (list, tuple))
     if not all(isinstance(one, Mapping) for one in found):
         raise InputError(f"{name} must be a list of objects")
@@ -160,7 +158,6 @@ def items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def listed_below(document: Any, name: str, path: Path, like: str) -> list[Any]:
-    """The list under a name of the object that a whole file is."""
     found = document.get(name) if isinstance(document, Mapping) else None
     if not isinstance(found, list):
         raise InputError(f"{path}: an object with the list {name} is expected, as {like}")

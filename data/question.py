@@ -45,7 +45,6 @@ def clean(text: str) -> str:
 
 
 def check_text(value: object, what: str) -> str:
-    """A text, cleaned."""
     if not isinstance(value, str):
         raise InputError(f"the {what} must be text, not {type(value).__name__}")
     text = clean(value)
@@ -55,7 +54,6 @@ def check_text(value: object, what: str) -> str:
 
 
 def check_answer_type(value: object) -> AnswerType:
-    """The kind of answer that is named."""
     if value not in (kinds := get_args(AnswerType)):
         raise InputError(f"answer_type must be one of {', '.join(kinds)}, not {value!r}")
     return cast(AnswerType, value)

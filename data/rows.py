@@ -66,7 +66,6 @@ def json_lines(path: Path) -> Iterator[SourceRow]:
 
 
 def json_document(path: Path) -> Any:
-    """A JSON file, read as a whole."""
     try:
         return json.loads(read_whole(path, _LARGEST).removeprefix(codecs.BOM_UTF8))
     except UnicodeDecodeError as error:

@@ -1,7 +1,5 @@
 """Several methods on the same questions, language models, passages and cache."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

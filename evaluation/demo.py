@@ -1,13 +1,10 @@
 """The fixed comparison of the demo: from memory, always retrieving or searching, KEQA, and what is compiled."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from keqa.errors import InputError
 from keqa.evaluation.compare import compare
@@ -49,12 +46,10 @@ class MethodResult:
 
     @property
     def f1(self) -> Interval:
-        """Mean F1 with its bootstrap interval."""
         return bootstrap_mean(self.scores("f1"))
 
     @property
     def em(self) -> Interval:
-        """Mean exact match with its bootstrap interval."""
         return bootstrap_mean(self.scores("em"))
 
     def mean(self, name: str) -> float:
@@ -65,21 +60,9 @@ class MethodResult:
     def untouched(self) -> list[QuestionRow]:
         return [line for line in self.lines if not line.touched]
 
-    def f1_less(self, other: MethodResult) -> Interval:
+    def f1_less(self, other: "MethodResult") -> Interval:
         """How much lower this F1 is than another method's on the same questions, with its paired interval."""
         return paired_bootstrap(other.scores("f1"), self.scores("f1"))
-
-
-class DemoResult(NamedTuple):
-    """The table of the demo."""
-
-    questions: int
-    rows: tuple[MethodResult, ...]
-
-    @property
-    def compiled(self) -> MethodResult:
-        """The row of the compiled program, with which the others are compared; KEQA as it comes is one of them."""
-        return next(row for row in self.rows if row.method == COMPILED)
 
 
 def ask_all(
@@ -118,8 +101,8 @@ def ask_all(
                 yield MethodResult(row.spec.label, read_brief(row.path).lines, time.monotonic() - started)
 
 
-def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> DemoResult:
-    """Run the demo: so many test questions of the default testbed, with the LM that ships with the package."""
+def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> list[MethodResult]:
+    """Run the demo on so many test questions, with the LM that ships; the last row is that of the compiled program."""
     testbed = Testbed()
     if not 2 <= questions <= len(testbed.test):
         raise InputError(
@@ -127,4 +110,4 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
         )
     retriever, lms = open_encyclopedia(testbed.passages), build_roles("keqa/tiny", cache=False)
     asked = of_testbed("test", questions)
-    return DemoResult(questions, tuple(ask_all(asked, retriever, lms, progress=progress)))
+    return list(ask_all(asked, retriever, lms, progress=progress))

@@ -1,7 +1,5 @@
 """Making a file of evidence documents, one a question: from an LM's memory, a benchmark's contexts, or an index."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -35,7 +33,6 @@ class Made:
 
 
 def from_memory(stage: Generation) -> Source:
-    """Documents that a language model writes."""
     return lambda example: (stage(example.question),)
 
 

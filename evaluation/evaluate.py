@@ -1,7 +1,5 @@
 """Asking a method many questions: side by side, each kept as it ends, and never twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A line of a run file holds those of its examined quizzes, so that reports need nothing but run files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,7 +40,7 @@ def oracle_log(example: Example) -> Iterator[OracleLog]:
         _log.reset(token)
 
 
-def golds_of(examples: Iterable[Any]) -> _Golds:
+def golds_of(examples: Iterable[Any]) -> "_Golds":
     """The gold answers of the quizzes of examples, for `keqa.programs.gates.OracleGate`."""
     golds: dict[str, tuple[str, ...]] = {}
     for example in (as_example(item, unanswerable=True) for item in examples):
@@ -83,7 +81,7 @@ def _examined(record: QuestionRecord | None) -> Iterator[str]:
 
 
 @cache
-def _testbed() -> tuple[list[Any], _Golds]:
+def _testbed() -> "tuple[list[Any], _Golds]":
     from keqa.testbed.testbed import Testbed
 
     world = Testbed()

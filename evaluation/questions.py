@@ -1,7 +1,5 @@
 """The questions of a run: the testbed's, a benchmark's, or the user's own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -118,7 +116,7 @@ def of_training(
     return Questions("+".join(names), split or "train", seed, found, problems, {}, left_out)
 
 
-def without_learned(questions: Questions, learned: LearnedQuestions, most: int) -> Questions:
+def without_learned(questions: Questions, learned: "LearnedQuestions", most: int) -> Questions:
     """So many of a sample without what a program learned from; a larger sample holds the smaller."""
     kept: list[Any] = []
     passed = 0

@@ -4,8 +4,6 @@ Everything that compares methods reads these files alone, with `keqa.evaluation.
 of two headers, and of two lines of one question, the later one stands. docs/run-files.md shows one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,7 +157,6 @@ class RunLine(_Written):
 
     @property
     def failed(self) -> bool:
-        """Whether the question has no answer."""
         return self.error is not None
 
     @property
@@ -216,7 +213,6 @@ class Run(Generic[Line]):
 
     @property
     def failed(self) -> list[Line]:
-        """The questions without an answer."""
         return [line for line in self.lines if line.failed]
 
 

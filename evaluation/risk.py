@@ -1,7 +1,5 @@
 """Holding a risk: a program that is calibrated by the run file of its own answers to questions with known ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Run files on the disk, which are only appended to: read, begun, and resumed after a kill."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
@@ -23,7 +21,6 @@ _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
 
 
 def read_header(path: Path | str) -> RunHeader:
-    """Read what was run."""
     return _scan(Path(path))[0]
 
 
@@ -123,7 +120,7 @@ class RunFile(Closing):
         *,
         retry_failed: bool = False,
         found: Callable[[RunLine], None] = lambda line: None,
-    ) -> RunFile:
+    ) -> "RunFile":
         """Begin a file, or resume one."""
         with _told(path, "written"):
             private_folder(path.parent)

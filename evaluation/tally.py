@@ -1,7 +1,5 @@
 """Where a run stands: counts and means, kept up as lines come, so that no line has to be."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field

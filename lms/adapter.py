@@ -61,7 +61,6 @@ class PatientChatAdapter(dspy.ChatAdapter):
         return found
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
-        """Read a reply."""
         refused = partial(
             AdapterParseError, adapter_name=type(self).__name__, signature=signature, lm_response=completion
         )
@@ -82,7 +81,6 @@ class PatientChatAdapter(dspy.ChatAdapter):
 
 
 def adapter() -> PatientChatAdapter:
-    """The adapter that every KEQA program uses."""
     return PatientChatAdapter()
 
 

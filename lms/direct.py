@@ -192,7 +192,6 @@ class _StreamedReply:
         self._reason: str | None = None
 
     def take(self, part: bytes) -> None:
-        """Take some bytes."""
         *lines, self._rest = (self._rest + part).split(b"\n")
         for line in lines:
             if line.startswith(b"data:") and isinstance(event := _read(line[5:]), dict):

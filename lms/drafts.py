@@ -4,8 +4,6 @@ A model in this process and one that is served tell them; a reply from a cache, 
 there at once. What is told is a draft: the call may fail yet, or be made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

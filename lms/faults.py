@@ -1,7 +1,5 @@
 """How a request to a server fails: which errors are tried again and after how long, and what a reply must hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any

@@ -10,8 +10,6 @@ DSPy's stream belongs to the loop that reads it, and nothing may touch it from t
 takes what is sent from anywhere, at once, and passes it on in the loop of the stream, in the order in which it came.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import os
@@ -139,7 +137,6 @@ class Relay:
         self._passing = self._home.create_task(self._pass_on(stream))
 
     async def send(self, item: Any) -> None:
-        """Send something, as DSPy does."""
         self.put(item)
 
     def put(self, item: Any) -> None:

@@ -65,7 +65,6 @@ class ServedLM(dspy.LM):
         return self._short.number >= _SHORT_REPLIES
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Ask and wait for the reply; see `dspy.LM`."""
         if streams_here():
             quiet_litellm()
             with bounded():
@@ -73,7 +72,6 @@ class ServedLM(dspy.LM):
         return requests.run(lambda: self._ask(prompt, messages, kwargs))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Ask and await the reply; see `dspy.LM`."""
         if streams_here():
             quiet_litellm()
             with bounded():
@@ -172,7 +170,6 @@ class ServedLM(dspy.LM):
         return super()._process_completion(response, merged_kwargs)
 
     def copy(self, **kwargs: Any) -> "ServedLM":
-        """A copy with other settings; see `dspy.BaseLM.copy`."""
         retries = kwargs.pop("num_retries", self.retries)
         made: ServedLM = super().copy(**kwargs)
         made.retries = retries
@@ -197,7 +194,6 @@ class _Drafts:
         self._listener = listener
 
     async def send(self, chunk: Any) -> None:
-        """Tell the words of a chunk."""
         for choice in chunk.choices:
             if choice.delta.content:
                 self._listener(choice.delta.content)

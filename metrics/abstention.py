@@ -1,10 +1,8 @@
 """Answers beside "I do not know", where silence is neither right nor wrong; and what was searched for in vain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 
 @dataclass(slots=True)
@@ -24,7 +22,7 @@ class Declining:
     rightly: int = 0
 
     @classmethod
-    def of(cls, lines: Iterable[Any]) -> Declining:
+    def of(cls, lines: Iterable[Any]) -> Self:
         """Count lines of a run file, in full or in brief."""
         found = cls()
         for line in lines:
@@ -89,7 +87,7 @@ class SearchRates(NamedTuple):
     under: float | None
 
     @classmethod
-    def of(cls, decisions: Iterable[tuple[bool, bool]]) -> SearchRates:
+    def of(cls, decisions: Iterable[tuple[bool, bool]]) -> Self:
         """Count, of each quiz, whether memory knows it, and whether it was searched for."""
         pairs = list(decisions)
         over = [searched for known, searched in pairs if known]

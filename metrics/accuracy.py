@@ -1,7 +1,5 @@
 """Whether an answer is right, where equality of short strings is not the question."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction

@@ -12,8 +12,6 @@ Throughout, `answer_type` is ``short``, ``yes/no`` or ``choice``, `choices` are 
 least one gold answer (a ValueError where there is none), and a prediction of None is that of a failed question.
 """
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata

@@ -4,8 +4,6 @@ Whether passages entail a sentence is for a judge to say, who is passed in: an N
 the words of passages here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

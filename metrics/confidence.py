@@ -5,8 +5,6 @@ in the same order, such as EM or F1. What is out of range is a ValueError. Quest
 random order, in expectation, so that a score that says nothing is exactly as good as chance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

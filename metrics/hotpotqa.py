@@ -4,8 +4,6 @@
 figures has to be scored as they were.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ Each sentence is judged by itself. A text is a refusal where its first sentence 
 apologies, offers of help and guesses that are marked as such add none.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ U(Q, K') of a further piece of knowledge K' is the sign of Cor(Q, K* ∪ {K'}) -
 paper's is F1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

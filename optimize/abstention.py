@@ -4,15 +4,12 @@ On two fifths of the questions, by their ids, a `Confidence` is learned and the 
 tested; on the others they are tested (`keqa.metrics.confidence`), so that the bound is exact whatever was learned.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.confidence import Controlled, control_risk, risk_p_value
@@ -127,10 +124,9 @@ def _learn(learned: Sequence[CalibrationAnswer]) -> tuple[Confidence, Array]:
     target, weight = np.array([float(one.right) for one in learned]), np.ones(len(learned))
     how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-2}
     fit = Fit(values, words, target, weight, np.arange(len(learned)) % FOLDS, **how)
-    slope, offset = fit.platt(np.full(len(learned), True))
     # A slope of 0 would make all alike: what ranks no better than chance still has an order.
-    slope = max(slope, 0.05)
-    return Confidence(fit.regression(slope, offset)), np.array(answered) * expit(slope * fit.scores + offset)
+    regression, confidences = fit.calibrated(least_slope=0.05)
+    return Confidence(regression), np.array(answered) * confidences
 
 
 def _digest(text: str) -> str:

@@ -1,11 +1,9 @@
 """Which quizzes of a program have a gold answer, although the program words its quizzes in its own way."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from keqa.data.example import Example
 from keqa.data.question import AnswerType, Quiz, references, resolved_text
@@ -30,12 +28,12 @@ class Settled:
     root: str = ""
 
     @classmethod
-    def whole(cls, example: Example) -> Settled:
+    def whole(cls, example: Example) -> Self:
         """A question as its own quiz."""
         return cls(_quiz(example.question), example.answers, example.answer_type, example.choices, example.id)
 
     @classmethod
-    def parts(cls, example: Example) -> list[Settled]:
+    def parts(cls, example: Example) -> list[Self]:
         """The gold quizzes of a question, resolved by gold answers."""
         return [cls(_quiz(quiz), (gold,), root=example.id) for quiz, gold in gold_quizzes(example)]
 

@@ -4,14 +4,12 @@ Calls are kept by what they ask (`keqa.programs.shared_draws`), whatever cache t
 the same folder, and another candidate whose prompts are in part the same, read them.
 """
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
@@ -213,7 +211,7 @@ class Spending(UsageTracker):
         self.earlier = journal.get_as(_SPENT, CallCost.model_validate) or CallCost()
         self.spent = CallCost()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Spending:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
@@ -231,7 +229,7 @@ class Spending(UsageTracker):
         self.add_usage("", {})
 
     @contextmanager
-    def counting(self) -> Iterator[Spending]:
+    def counting(self) -> Iterator[Self]:
         """Meanwhile requests are counted; in the end the sum is written down, so that a later run knows of it."""
         with dspy.context(usage_tracker=self):
             try:

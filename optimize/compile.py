@@ -9,8 +9,6 @@
 The methods that KEQA is compared with take the first step alone.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

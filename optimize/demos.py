@@ -23,8 +23,6 @@ judgement came out right, gold answers alone show the form of a reply, which is 
 other programs those calls are demonstrations from which `keqa.optimize.judged` says that one may learn.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -52,7 +50,7 @@ from keqa.programs.fingerprint import digest
 from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.stage import Stage
 
 P = TypeVar("P", bound=Program)
@@ -352,7 +350,7 @@ def _remembered(quiz: QuizRecord, gold: Settled | None) -> str | None:
 def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], bool]) -> Iterator[Candidate]:
     for one in settled:
         quiz, key = one.quiz, quiz_key(str(one.quiz.resolved))
-        shown = [(_rendered(passage), passage) for passage in quiz.passages]
+        shown = [(verdict.passage.rendered, verdict) for verdict in quiz.passages]
         tells = [
             helpful.get((key, text), passage.kept and one.told_by(passage.text) is not False) for text, passage in shown
         ]
@@ -370,10 +368,6 @@ def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], boo
         yield Candidate(
             {"passages": passages, **one.asked("question"), "citations": cited, "answer": answer}, kind, one.root
         )
-
-
-def _rendered(passage: PassageVerdict) -> str:
-    return f"{passage.title}: {passage.text}" if passage.title else passage.text
 
 
 def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
@@ -433,7 +427,7 @@ def _answers(
         without = _without_passages(one, metric, closed_book)
         if without is None or gain(one.correctness(metric, stated), without) <= 0:
             continue
-        texts = [_rendered(passage) for passage in shown]
+        texts = [verdict.passage.rendered for verdict in shown]
         evidence = {"evidence": list(quiz.evidence), "triples": list(quiz.triples)}
         demo = {"passages": texts, **evidence, **one.asked("question"), "answer": answer}
         kind = kind_of(answer, one.answer_type)

@@ -8,8 +8,6 @@ DSPy's optimizers take an error of the language model that reflects for a propos
 a wrong key would spend the whole budget. So it is asked once before any question is, and watched from then on.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import inspect
@@ -20,7 +18,7 @@ from functools import partial
 from io import StringIO
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import dspy
 from dspy.teleprompt import Teleprompter
@@ -211,9 +209,9 @@ class Student(dspy.Module):
         drawing = {role: copies[id(one)] for role, one in roles.items()}
         self.program.bind_lms(Roles(**drawing, boundary=getattr(lms, "boundary", None)))
 
-    def reset_copy(self) -> Student:
+    def reset_copy(self) -> Self:
         """A copy without demonstrations, on the same language models."""
-        new: Student = super().reset_copy()
+        new: Self = super().reset_copy()
         new.program.bind_lms(lms_of(self.program))
         return new
 

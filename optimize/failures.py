@@ -4,13 +4,11 @@ A server that is down or a rate limit that is exceeded says nothing about a prog
 failures would choose demonstrations and settings at random.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from keqa.errors import StageError, TooManyFailuresError
 from keqa.programs.calls.batch import in_parallel
@@ -49,7 +47,7 @@ def passing_cause(record: QuestionRecord | None, error: Exception | None = None)
 class FailureMonitor:
     """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads."""
 
-    def __init__(self, step: str, total: int | None = None, before: FailureMonitor | None = None) -> None:
+    def __init__(self, step: str, total: int | None = None, before: Self | None = None) -> None:
         """Begin after what earlier parts of the step counted."""
         self._step, self._total = step, total
         self._before = 0 if before is None else before.summary.asked

@@ -5,8 +5,6 @@ to be wrong, are what each language model is trained to write, in prompts withou
 comes out has the same roles, instructions and settings; what it learned is in no demonstration or reference any more.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence

@@ -12,8 +12,6 @@ quizzes    as many as the gold decomposition has
 =========  ========================================================================================================
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_origin

@@ -1,7 +1,5 @@
 """Logistic regressions on shares of successes, and Platt's calibration of what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -55,14 +53,20 @@ class Fit:
         best = min(scores, key=lambda one: log_loss(scores[one], target, weight))
         self.weights, self.scores = solved(best, slice(None)), scores[best]
 
-    def platt(self, rows: Any) -> tuple[float, float]:
+    def platt(self, rows: Any = slice(None)) -> tuple[float, float]:
         """Slope and offset with which scores say how probable something is (Platt, 1999)."""
-        pairs = np.column_stack([self.scores[rows], np.ones(int(np.count_nonzero(rows)))])
+        pairs = np.column_stack([self.scores[rows], np.ones_like(self.scores[rows])])
         # A little of the penalty keeps few and well divided items from a slope without end.
         found = logistic(pairs, self.target[rows], self.weight[rows], np.array([0.01, 1e-6]))
         return max(float(found[0]), 0.0), float(found[1])
 
-    def regression(self, slope: float, offset: float) -> Regression:
+    def calibrated(self, least_slope: float = 0.0) -> tuple[Regression, Array]:
+        """The regression, and how probable those of the other folds find each item."""
+        slope, offset = self.platt()
+        slope = max(slope, least_slope)
+        return self._kept(slope, offset), expit(slope * self.scores + offset)
+
+    def _kept(self, slope: float, offset: float) -> Regression:
         """The regression as it is kept; six digits of a weight are all that it can be relied on for."""
 
         def rounded(value: Any) -> float:

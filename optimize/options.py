@@ -1,7 +1,5 @@
 """How to compile and by which questions, checked before any call is made."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 from collections.abc import Iterable, Mapping

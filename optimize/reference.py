@@ -1,7 +1,5 @@
 """The utility reference of a train split: passages labelled by the difference that they make (KEQA, section 3.4)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a compilation found, for a table and for the folder of the program."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction

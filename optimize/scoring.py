@@ -4,8 +4,6 @@ A `keqa.metrics.utility.Correctness` compares an answer with gold answers, and s
 DSPy's, ``metric(example, prediction, trace)``, is about a whole question, with whatever its example holds.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from contextlib import suppress

@@ -7,13 +7,11 @@ learned from what each way answers to the training questions, and from their qui
 passages.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from keqa.data.example import Example
 from keqa.errors import InputError
@@ -84,7 +82,7 @@ class Ways:
     tried: list[Tried] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def run(self) -> Ways:
+    def run(self) -> Self:
         """Score all ways, the chooser last: where memory alone is as good as all others, nothing could be cheaper."""
         tuning = self.tuning
         ways = [way for way in TITLES if way in tuning.values[SETTLE]]

@@ -6,8 +6,6 @@ each of its thresholds, and what hangs on the gate is then tried once more. By w
 (`keqa.optimize.settling`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

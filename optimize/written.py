@@ -1,7 +1,5 @@
 """How good written answers are, as ALCE measures it, for run files and as a metric to compile by."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

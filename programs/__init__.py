@@ -32,7 +32,6 @@ _HOMES |= {"QuestionRecord": "records", "QuizRecord": "records"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its module."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'gates')}"), name)

@@ -4,8 +4,6 @@ What a record says of the chance that its answer is right, signals and words of 
 regression: the same in calibration and in use.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +71,6 @@ def _stated(answer: str | None, passages: Sequence[PassageVerdict]) -> float:
 
 
 def _agreed(quiz: QuizRecord) -> float:
-    """The share of the draws from memory that the answer from passages equals."""
     if not quiz.answer:
         return 0.0
     return _mean([float(one.text is not None and same_answer(one.text, quiz.answer)) for one in quiz.samples], 0.0)

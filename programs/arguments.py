@@ -40,7 +40,6 @@ class Kind:
     read: Callable[[Any], Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """The schema that calls `read`."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(self.read)
@@ -55,7 +54,6 @@ class Bounds:
     limits: Mapping[str, Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """The strict schema of the kind."""
         from pydantic_core import core_schema
 
         return getattr(core_schema, f"{self.kind}_schema")(strict=True, **self.limits)

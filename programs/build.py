@@ -1,7 +1,5 @@
 """Making a method from its specification, the compiled program that serves it, and the parts that all methods share."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +97,6 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
 
 
 def _ungated(spec: Spec, parts: Parts, arguments: dict[str, Any]) -> Program:
-    """The compiled program that serves a method, or one of its class."""
     method = spec.method
     folder = None if method.learned is not None else program_of(method, parts.program)
     retriever = _masked(parts) if method.masked else parts.retriever
@@ -124,7 +121,6 @@ def _masked(parts: Parts) -> Retriever | None:
 
 
 def _showing(variant: Variant, reference: Any, name: str) -> UtilityReference:
-    """A utility reference that shows something else."""
     if not isinstance(reference, UtilityReference):
         raise ConfigurationError(
             f"{name} changes what the utility reference shows, and the program has none: give --program, a folder that "
@@ -195,7 +191,6 @@ def served_by(method: Method, folders: Folders) -> str:
 
 
 def check_programs(specs: Sequence[Spec], folders: Folders) -> None:
-    """Refuse a compiled program that serves none of the methods."""
     wanted = {_compiled_as(spec.method) for spec in specs}
     for name, folder in _by_method(folders).items():
         if name not in wanted:
@@ -214,7 +209,6 @@ def _by_method(folders: Folders) -> dict[str, Path]:
 
 
 def _compiled_as(method: Method) -> str:
-    """The method of the programs that serve a method."""
     return method.name if method.kind == "baseline" and method.learned is None else "keqa"
 
 

@@ -1,7 +1,5 @@
 """Citations of numbered passages in a text, such as ``[2]`` and ``[1, 3]``: found, renumbered and taken out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +26,6 @@ def _numbers(written: str) -> list[int]:
 
 
 def without_citations(text: str) -> str:
-    """A text without its citations."""
     return _CITATION.sub("", text).strip()
 
 

@@ -5,8 +5,6 @@ From these declarations come the arguments and attributes of a program, what is 
 Nothing here takes long to import, so that a command's help can be made of it.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +17,6 @@ from keqa.programs.arguments import (
     SIMILARITY,
     Characters,
     Count,
-    Kind,
     Seed,
     Steps,
     Temperature,
@@ -69,17 +66,6 @@ Settle = Literal[Way, "cascade"]
 
 OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
 Select = Literal["beside", "instead"]
-
-
-def _no_way_to_guess(value: object) -> object:
-    if value == "abstain":
-        raise ValueError("to have no guess for an answer, say unanswered='say'")
-    if value not in get_args(OnNothingHelpful):
-        raise ValueError
-    return value
-
-
-_GUESS = Kind("'largest_cluster', 'closed_book' or 'top_passage'", _no_way_to_guess)
 
 
 class CommonSettings:
@@ -232,9 +218,7 @@ class DeclaredKeqa(CommonSettings):
     """Compares triples, or a quiz, with sentences: a function, or the name of an embedding model; else by words."""
     extract_sentences: Count | None = None
     """Cut each passage that is kept down to so many sentences closest to the quiz (the paper's KEQA w SE)."""
-    on_nothing_helpful: Annotated[OnNothingHelpful, _GUESS, About(tried=("largest_cluster", "closed_book"))] = (
-        "largest_cluster"
-    )
+    on_nothing_helpful: Annotated[OnNothingHelpful, About(tried=("largest_cluster", "closed_book"))] = "largest_cluster"
     """What answers where no passage is kept: the largest cluster of tries, a closed-book answer, or the top passage.
     Without a cluster it is a closed-book answer. It is a guess, and only where `unanswered` allows guesses."""
     max_quizzes: Steps = 8

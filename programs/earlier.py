@@ -4,8 +4,6 @@ Its record, with its passages, stands in the new question's record, and says whi
 program must have answered; who keeps conversations sees to that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 
@@ -51,6 +49,5 @@ def knowing(findings: Findings) -> AbstractContextManager[None]:
 
 
 def settled_before(text: str, answer_type: str, choices: Iterable[str]) -> QuizRecord | None:
-    """The record of a quiz that an earlier question settled."""
     findings = context().findings
     return findings.get(key_of(text, answer_type, choices)) if findings else None

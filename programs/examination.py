@@ -1,7 +1,5 @@
 """Quiz assessment: does the language model know the answer to a quiz (KEQA, section 3.3, Algorithm 1)."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -36,14 +34,13 @@ from keqa.programs.gate import (
     reaches,
     smallest_wave,
 )
-from keqa.programs.records import ClusterRecord, SampleRecord, fraction_text
+from keqa.programs.records import fraction_text
 from keqa.programs.stages.probabilities import (
-    LOGPROBS,
     NoProbabilitiesError,
+    first_tokens,
     likelihood,
     likelihoods_of,
-    tells_no_probabilities,
-    tokens_in,
+    model_of,
 )
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
@@ -74,20 +71,12 @@ class Examined(Draws):
 
     @property
     def known(self) -> bool:
-        """The gate's verdict."""
         return self.verdict.known
 
     def recorded(self, gate: Gate) -> dict[str, Any]:
-        """What a quiz's record says of its examination by a gate."""
         threshold = gate.threshold
-        names = ("text", "abstained", "cluster", "error", "probability")
         return {
-            "samples": [SampleRecord(**{name: getattr(draw, name) for name in names}) for draw in self.made],
-            "clusters": [
-                ClusterRecord(answer=str(self.made[members[0]].text), size=len(members), members=members)
-                for members in self.clusters
-            ],
-            "tries": self.tries,
+            **self.as_record(),
             "complete": self.left == 0,
             "drafted": self.drafted,
             "stopped": self.stopped,
@@ -151,8 +140,6 @@ class Examination(Stage):
         """Set up N_c tries by a gate, KEQA's vote with α = .8 where None; another seed draws other samples."""
         super().__init__(bound)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
-        # The LM that was found to give no probabilities, where the gate decides without them as well.
-        self._gives_none: str | None = None
         self._decide_by(gate or VoteGate())
 
     @property
@@ -284,18 +271,11 @@ class Examination(Stage):
     async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        asking = partial(ask, self.quiz, "answer", for_answer=True, **asked)
-        try:
-            found = await (asking() if self._gives_none == self._model_asked else asking(config=LOGPROBS))
-        except ConfigurationError as error:
-            if not tells_no_probabilities(error):
-                raise
-            self._gives_none = self._model_asked
-            found = await asking()
-        given = getattr(found.completions, "logprobs", None)
-        whole, first = likelihood(tokens_in(given[0]) if given else [])
-        draft = Draw(text_of(found.answer), probability=whole, first_token=first, cluster=0)
+        found = await self.likely(partial(ask, self.quiz, "answer", for_answer=True, **asked), self.quiz)
+        whole, first = likelihood(first_tokens(found))
+        draft = Draw(text_of(found.answer), probability=whole, first_token=first)
         _mark_abstention(draft, quiz, choices)
+        draft.cluster = None if draft.abstained else 0
         return draft
 
     def spec(self) -> dict[str, Any]:
@@ -321,7 +301,6 @@ class Examination(Stage):
         raise ConfigurationError(f"the gate '{self.gate.name}' {wrong}")
 
     def _why_stopped(self, found: Examined, said: Verdict) -> str:
-        """Why no further draw is made, once the gate has decided."""
         if not found.left:
             return f"all {found.tries} draws were made" if found.tries > 1 else "the one draw was made"
         if not found.drawn:
@@ -350,7 +329,6 @@ class Examination(Stage):
             note("examine", lost[0], message, action, found.number)
 
     def _sharing(self) -> AbstractContextManager[None]:
-        """Meanwhile calls are those that are shared, unless waves take of them."""
         shared = self.shared.value
         return nullcontext() if shared is None or shared.largest else within(caller=shared.predict)
 
@@ -402,8 +380,6 @@ class Examination(Stage):
         """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""
         identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
-        if self._asks_probabilities():
-            config |= LOGPROBS
         if self.top_p is not None:
             config["top_p"] = self.top_p
         if count > 1:
@@ -437,17 +413,13 @@ class Examination(Stage):
         if found.passages:
             asked = {"question": found.quiz, "evidence": [], "triples": [], **kind, "fitting": [*found.passages]}
         sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
-        try:
+        if not self.probabilities:
             return await sampled(config=config)
-        except ConfigurationError as error:
-            if self.probabilities != IF_ANY or not tells_no_probabilities(error):
-                raise
-            self._gives_none = self._model_asked
-            return await sampled(config={name: value for name, value in config.items() if name not in LOGPROBS})
+        return await self.likely(sampled, self.quiz, config, needed=self.probabilities != IF_ANY)
 
     def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
         """The probabilities of draws that come with them, and those of their first tokens."""
-        if self._asks_probabilities():
+        if self.probabilities and self._gives_none != self._model_asked:
             try:
                 return likelihoods_of(prediction, count, self._model_asked)
             except NoProbabilitiesError:
@@ -462,10 +434,7 @@ class Examination(Stage):
 
     @property
     def _model_asked(self) -> str:
-        return str(getattr(self._lm, "model", "the language model"))
-
-    def _asks_probabilities(self) -> bool:
-        return bool(self.probabilities) and self._gives_none != self._model_asked
+        return model_of(self.quiz)
 
     async def _place(self, found: Examined, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.

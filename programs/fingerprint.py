@@ -4,8 +4,6 @@ A description is plain JSON without keys and addresses; `digest` turns it into a
 differently are never taken for each other by it.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect
@@ -128,7 +126,6 @@ def program_spec(program: Program) -> dict[str, Any]:
 
 
 def program_fingerprint(program: Program) -> str:
-    """A short name for all that `program_spec` describes."""
     return digest(program_spec(program))
 
 
@@ -259,7 +256,6 @@ def _plain(value: Any, left_out: re.Pattern[str] | None = None) -> Any:
 
 
 def _source(function: Any) -> Any:
-    """What a function does, as far as it is Python."""
     code = getattr(function, "__code__", None)
     return None if code is None else _text(code)
 

@@ -3,8 +3,6 @@
 Boundary models read draws as well. `keqa.programs.gates` has the gates beside KEQA's own, the consistency of samples.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias,
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, Word, checked
-from keqa.programs.records import Degradation
+from keqa.programs.records import ClusterRecord, Degradation, SampleRecord
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.text import shown
 
@@ -132,8 +130,16 @@ class Draws:
         return bool(self.made) and all(draw.answer is None or draw.probability is not None for draw in self.made)
 
     def first(self, count: int) -> Self:
-        """The first draws alone."""
         return replace(self, made=self.made[:count])
+
+    def as_record(self) -> dict[str, Any]:
+        names = ("text", "abstained", "cluster", "error", "probability")
+        clusters = [
+            ClusterRecord(answer=str(self.made[members[0]].text), size=len(members), members=members)
+            for members in self.clusters
+        ]
+        samples = [SampleRecord(**{name: getattr(draw, name) for name in names}) for draw in self.made]
+        return {"samples": samples, "clusters": clusters, "tries": self.tries}
 
 
 def leader(sizes: Sequence[int]) -> int | None:
@@ -264,7 +270,6 @@ class LeaderGate(NamedGate):
         return Verdict(True)
 
     def decide(self, draws: Draws) -> Verdict | int:
-        """See `Gate.decide`."""
         if (verdict := self.at_once(draws)) is not None:
             return verdict
         return self.on_leader(draws) if draws.leader_is_fixed else smallest_wave(draws)
@@ -280,7 +285,6 @@ class AllSamplesGate(NamedGate, ABC):
         """What is compared with the threshold, of all draws."""
 
     def decide(self, draws: Draws) -> Verdict | int:
-        """See `Gate.decide`."""
         if draws.left:
             return draws.left
         measure = self.measure(draws)

@@ -1,13 +1,11 @@
 """KEQA: question answering with knowledge evaluation (KEQA, AAAI 2025, Algorithm 2)."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
-from operator import attrgetter
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import dspy
@@ -34,11 +32,11 @@ from keqa.programs.settling import Settling
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
 from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError, interleaved
-from keqa.programs.stages.picking import Listwise, Picking, Reference, hit_of
+from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
-from keqa.retrievers.base import Retriever
+from keqa.retrievers.base import Hit, Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
@@ -96,7 +94,6 @@ class KEQA(Program):
         return self.settings.gate or VoteGate(self.settings.threshold)
 
     def fit(self, before: models.Settings) -> None:
-        """Have the stages follow the settings."""
         changed = [
             name for name, value in self.settings if value is not (old := getattr(before, name)) and value != old
         ]
@@ -110,7 +107,6 @@ class KEQA(Program):
 
     @property
     def gate(self) -> Gate:
-        """What decides whether a quiz is known."""
         return self.examination.gate
 
     @property
@@ -120,12 +116,10 @@ class KEQA(Program):
 
     @property
     def similarity(self) -> Similarity:
-        """What compares sentences."""
         return self.selection.similarity
 
     @property
     def reference(self) -> Reference | None:
-        """The utility reference."""
         return self.picking.reference
 
     @reference.setter
@@ -247,18 +241,15 @@ class KEQA(Program):
         return PassageReading(self.settings, self._retriever.value, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        """The short answer, in another way than by quizzes."""
+        settings, what = self.settings, (asked.question, asked.answer_type, asked.choices)
 
-        def draft(asked: Question) -> Awaitable[Draw]:
-            return self.examination.draft(asked.question, asked.answer_type, asked.choices)
-
-        async def read(asked: Question, draft: Draw | None) -> QuizRecord:
+        async def read(draft: Draw | None) -> QuizRecord:
             # Of a cascade, a later step may be the answer.
-            with _as_draft(self.settings.settle == "cascade"):
+            with _as_draft(settings.settle == "cascade"):
                 return await self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        how = (self.settings.settle, self.settings.chooser, self.declines)
-        await Settling(*how, draft, read, self._take_apart).run(asked, story)
+        ways = (partial(self.examination.draft, *what), read, partial(self._take_apart, asked, story))
+        await Settling(asked, story, settings.settle, settings.chooser, self.declines, *ways).run()
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2: the short answer by quizzes."""
@@ -289,7 +280,6 @@ class KEQA(Program):
         await self._conclude(asked, story)
 
     async def _conclude(self, asked: Question, story: RecordBuilder) -> None:
-        """The answer to a question whose quizzes were asked."""
         settings, missing = self.settings, _missing(story)
         if settings.read_together and await self._read_together(asked, story, settled=missing is None):
             return
@@ -317,7 +307,7 @@ class KEQA(Program):
 
         What memory answered stands in no passage.
         """
-        found = [list(map(hit_of, filter(attrgetter("kept"), quiz.passages))) for quiz in story.quizzes]
+        found = [[Hit(one.passage, one.score) for one in quiz.passages if one.kept] for quiz in story.quizzes]
         remembered = any(quiz.answer and quiz.source != "passages" for quiz in story.quizzes)
         if remembered or not any(found) or (self.declines and not settled):
             return False

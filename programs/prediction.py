@@ -8,20 +8,19 @@ a text: the answer with the beginnings of its sources, which are the passages in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import dspy
 from dspy.primitives.prediction import Completions
 from dspy.utils.callback import with_callbacks
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import current
-from keqa.programs.declared import Way
 from keqa.programs.records import (
     AnswerSource,
     PassageVerdict,
@@ -48,30 +47,16 @@ class UnansweredError(StageError):
 
     @classmethod
     def at(cls, stage: str, error: CallError) -> UnansweredError:
-        """The failure of a stage that nothing replaces."""
         return cls(stage, error.cause, error.message)
 
     def __reduce__(self) -> Any:
         return (type(self), (self.stage, self.cause, self.message, self.record))
 
 
-@dataclass
-class RecordBuilder:
-    """A question's record while it is written; see `QuestionRecord`."""
+class RecordBuilder(QuestionRecord):
+    """A question's record while it is written."""
 
-    quizzes: list[QuizRecord] = field(default_factory=list)
-    fallback: QuizRecord | None = None
-    together: bool = False
-    passages: list[PassageVerdict] = field(default_factory=list)
-    explanation: str = ""
-    answer: str | None = None
-    answer_source: AnswerSource = "failed"
-    unanswered: Unanswered | None = None
-    guessed: bool = False
-    written: Written | None = None
-    settled_by: Way | None = None
-    chances: dict[Way, float] = field(default_factory=dict)
-    whole: QuizRecord | None = None
+    model_config = ConfigDict(frozen=False)
 
     @property
     def answered(self) -> list[tuple[str, str]]:
@@ -127,7 +112,6 @@ class AnswerPrediction(dspy.Prediction):
 
 
 def prediction_of(record: QuestionRecord) -> AnswerPrediction:
-    """The prediction that a record stands for."""
     sources = [_plain(one) for one in sources_of(record)]
     return AnswerPrediction(explanation=record.explanation, sources=sources, answer=record.answer, record=record)
 
@@ -146,7 +130,6 @@ class ProgramTool(dspy.Tool):
     _program: Any = PrivateAttr()
 
     def __init__(self, program: Any, name: str | None = None, desc: str | None = None) -> None:
-        """See `keqa.programs.program.Program.as_tool`."""
 
         def answer_question(question: str) -> str:
             try:
@@ -160,7 +143,6 @@ class ProgramTool(dspy.Tool):
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def acall(self, **kwargs: Any) -> str:
-        """Answer a question from within an event loop, which keeps running meanwhile."""
         try:
             return observation(await self._program.acall(**self._validate_and_parse_args(**kwargs)))
         except (InputError, NotInDocumentsError, StageError) as error:
@@ -397,12 +379,12 @@ class Source(PlacedText):
 def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     """A record in which each passage that an answer was drawn from names the sentences that carried the answer."""
 
-    def named(carrying: _Carrying, evidence: Sequence[str] = ()) -> dict[str, list[PassageVerdict]]:
-        def sentences(text: str) -> dict[str, list[str]]:
-            return {"sentences": supporting_sentences(text, carrying.asked, carrying.answer, evidence)}
+    def named(by: _Carrying, evidence: Sequence[str] = ()) -> dict[str, list[PassageVerdict]]:
+        def told(passage: PassageVerdict) -> PassageVerdict:
+            sentences = supporting_sentences(passage.text, by.asked, by.answer, evidence)
+            return passage.model_copy(update={"sentences": sentences})
 
-        found = carrying.passages
-        return {"passages": [one.model_copy(update=sentences(one.text)) if one.kept else one for one in found]}
+        return {"passages": [told(one) if one.kept else one for one in by.passages]}
 
     def supported(quiz: QuizRecord) -> QuizRecord:
         from_passages = quiz.source == "passages"
@@ -531,7 +513,6 @@ def _carries_a_part(quiz: QuizRecord, unanswered: Unanswered) -> bool:
 
 
 def source_of(passage: PassageVerdict) -> Source:
-    """A passage as a source."""
     return Source(id=passage.passage_id, **passage.model_dump(include=_COPIED))
 
 

@@ -106,11 +106,9 @@ class Predictor(SharingLMs, dspy.Predict):
         self.prompt = self.signature.__name__
 
     def forward(self, **kwargs: Any) -> Any:
-        """Ask; see ``dspy.Predict``."""
         return super().forward(**self._demonstrated(kwargs))
 
     async def aforward(self, **kwargs: Any) -> Any:
-        """Ask from within an event loop; see ``dspy.Predict``."""
         return await super().aforward(**self._demonstrated(kwargs))
 
     def _demonstrated(self, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +183,6 @@ def fine_tuned(lm: Any) -> bool:
 
 @cache
 def _written() -> Mapping[str, list[dict[str, Any]]]:
-    """The fixed demonstrations by the names of the signatures."""
     written: dict[str, list[dict[str, Any]]] = json.loads(
         (files("keqa.programs") / "demonstrations.json").read_text(encoding="utf-8")
     )
@@ -209,7 +206,6 @@ def prompts_of(program: dspy.Module) -> Prompts:
 
 
 def prompt_of(signature: Any) -> dict[str, Any]:
-    """The prompt that a signature is."""
     return {
         "signature": signature.__name__,
         "instructions": signature.instructions,
@@ -281,12 +277,7 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     try:
         found = PredictorState.model_validate(plain).model_dump()
     except ValidationError as error:
-        first = error.errors()[0]
-        *where, last = map(str, first["loc"])
-        if first["type"] == "extra_forbidden":
-            inside = f", in {'.'.join(where)}," if where else ""
-            raise ConfigurationError(f"{what}{inside} may not hold {last[:80]!a}") from None
-        raise ConfigurationError(f"{what}: {'.'.join([*where, last])[:80]!a}: {first['msg']}") from None
+        raise refused(error, what) from None
     if len(found["signature"]["fields"]) != len(signature.fields):
         count = len(found["signature"]["fields"])
         raise ConfigurationError(f"the signature of {name} has {count} fields, not {len(signature.fields)}")
@@ -302,11 +293,23 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     return {**empty, **{part: value for part, value in found.items() if value or part != "fields"}}
 
 
-def named_values(value: Any, what: str) -> Mapping[str, Any]:
-    """A value from anywhere as the named values that it has to be."""
+def named_values(value: Any, what: str, names: Iterable[str] | None = None) -> Mapping[str, Any]:
+    """A value from anywhere as the named values that it has to be, of these names where they are given."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigurationError(f"{what} is not described by named values")
+    if names is not None and set(value) != {*names}:
+        raise ConfigurationError(f"{what} has {', '.join(names)} and nothing else")
     return value
+
+
+def refused(error: ValidationError, what: str) -> ConfigurationError:
+    """What is said of values from anywhere that a model does not allow."""
+    first = error.errors()[0]
+    *where, last = map(str, first["loc"])
+    if first["type"] == "extra_forbidden":
+        inside = f", in {'.'.join(where)}," if where else ""
+        return ConfigurationError(f"{what}{inside} may not hold {last[:80]!a}")
+    return ConfigurationError(f"{what}: {'.'.join([*where, last])[:80]!a}: {first['msg']}")
 
 
 def _check_shown(value: Any, annotation: Any, what: str) -> None:
@@ -330,7 +333,6 @@ def _check_decisions(fields: Mapping[str, Any], signature: type[dspy.Signature],
 
 
 def _refuse_large(state: Mapping[str, Any], what: str) -> None:
-    """Refuse what is not plain, or too much."""
     try:
         written = json.dumps(state, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -430,15 +432,11 @@ _ADAPTER = TypeAdapter(LearnedQuestions)
 
 def learned_from_json(value: Any) -> LearnedQuestions:
     """Read what `LearnedQuestions.as_json` gave, from a file that may be a stranger's."""
-    parts = {one.name for one in fields(LearnedQuestions)}
-    if not isinstance(value, Mapping) or set(value) != parts:
-        raise ConfigurationError(f"what it learned from has {', '.join(sorted(parts))} and nothing else")
+    what = "what it learned from"
     try:
-        return _ADAPTER.validate_python(value)
+        return _ADAPTER.validate_python(named_values(value, what, [one.name for one in fields(LearnedQuestions)]))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(f"what it learned from is damaged: {where[:80]!a}: {first['msg']}") from None
+        raise refused(error, what) from None
 
 
 def _known(example: Example) -> Known:

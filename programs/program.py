@@ -42,10 +42,7 @@ from keqa.programs.predictor import (
     leaving_out,
     named_values,
 )
-from keqa.programs.records import (
-    Failure,
-    QuestionRecord,
-)
+from keqa.programs.records import Failure, QuestionRecord
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
 from keqa.retrievers.base import Retriever
@@ -236,7 +233,7 @@ class Program(SharingLMs, Stage):
 
         session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
         session.count_steps(self.named_predictors())
-        story, failure, given = RecordBuilder(), None, asked
+        story, failure, given = RecordBuilder(question=asked.question), None, asked
         with within(session=session), dspy.context(adapter=dspy.settings.adapter or adapter()):
             if given.history:
                 asked = await self._standing_alone(given)
@@ -288,8 +285,8 @@ class Program(SharingLMs, Stage):
         session, standalone = current(), None if asked.question == given.question else asked.question
         told |= {"question": given.question, "answer_type": given.answer_type, "choices": given.choices}
         told |= {"standalone": standalone, "method": self.method}
-        record = QuestionRecord(**told, degradations=list(session.degradations), cost=session.cost())
-        return with_supporting_sentences(record)
+        told |= {"degradations": session.degradations, "cost": session.cost()}
+        return with_supporting_sentences(QuestionRecord(**told))
 
     # Language models belong to the machine that a program runs on, not to the program: they are bound by role, survive
     # what optimizers do to a program, and are neither copied nor saved with it.
@@ -430,8 +427,7 @@ class Program(SharingLMs, Stage):
         a user's module DSPy loads those parts only that were there before.
         """
         own = self.described()
-        if set(named_values(saved, "what a state says of settings")) != set(own):
-            raise ConfigurationError(f"the settings of a state have {', '.join(own)} and nothing else")
+        named_values(saved, "what a state says of settings", own)
         if saved["method"] != own["method"]:
             raise ConfigurationError(f"the state is that of a {saved['method']!a:.80}, and this is a {own['method']!a}")
         values = named_values(saved["values"], "the settings of a state")
@@ -458,7 +454,6 @@ class SavedSettings(Parameter):
         """Stay: an optimizer that starts afresh has not found the settings."""
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The settings as they are whenever they are saved."""
         return self._program.described()
 
     def load_state(self, state: Mapping[str, Any]) -> SavedSettings:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from keqa.data.question import AnswerType
 from keqa.programs.citations import without_citations
 from keqa.programs.declared import Style, Way
-from keqa.retrievers.base import Place
+from keqa.retrievers.base import Passage, Place
 from keqa.storage.redaction import key_remover, without_secrets
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged", "cited", "not cited"]
@@ -107,7 +107,6 @@ class PlacedText(BaseModel):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
         return Place(self.file, self.page, self.heading, self.date)
 
 
@@ -128,6 +127,11 @@ class PassageVerdict(PlacedText, Record):
     why: str
     sentences: list[str] = Field(default_factory=list)
     older_than: str = ""
+
+    @property
+    def passage(self) -> Passage:
+        """The passage itself."""
+        return Passage(self.passage_id, self.title, self.text, self.place)
 
 
 class EvidenceSentence(Record):
@@ -296,7 +300,6 @@ class Statement(Record):
 
     @property
     def bare(self) -> str:
-        """The statement without its citations."""
         return without_citations(self.text)
 
 
@@ -324,7 +327,6 @@ class Written(Record):
 
     @property
     def given(self) -> list[Statement]:
-        """What stands in the text."""
         return [one for one in self.statements if one.given]
 
     @property

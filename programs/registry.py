@@ -220,7 +220,6 @@ def check_arguments(spec: Spec) -> None:
 
 
 def takes(method: Method) -> set[str]:
-    """The names of the settings that a method has."""
     # KEQA's threshold is that of its vote; any other gate has a threshold of its own, on a scale of its own.
     without = {"threshold"} if method.gate not in (None, VoteGate) else set()
     return set(load_class(method.target).Settings.model_fields) - without - {"gate", *method.fixed}
@@ -250,7 +249,6 @@ def name_of(program: Any) -> str:
 
 
 def class_of_saved(name: str) -> Any:
-    """The class of the programs that are saved under a name."""
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(
             f"unknown method {name!a:.80}: it is one of another version of KEQA, or of your own, which is registered "
@@ -260,18 +258,15 @@ def class_of_saved(name: str) -> Any:
 
 
 def arguments_of(cls: Callable[..., Any]) -> list[str]:
-    """The names of a class's arguments."""
     return list(inspect.signature(cls).parameters)
 
 
 def made(cls: Any, retriever: Any, lms: Any, settings: Mapping[str, Any]) -> Any:
-    """A program of a class, with a retriever where it takes one."""
     searches = {"retriever": retriever} if "retriever" in arguments_of(cls) else {}
     return cls(**searches, lms=lms, **settings)
 
 
 def load_class(target: str | Callable[..., Any]) -> Any:
-    """Import what a target names."""
     if not isinstance(target, str):
         return target
     module, _, name = target.partition(":")

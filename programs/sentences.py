@@ -9,8 +9,6 @@ else is the same. Where two such places differ, they speak of two things: of two
 they where what differs is what was asked about.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

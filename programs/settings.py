@@ -1,7 +1,5 @@
 """What methods are set up with, as pydantic models of what `keqa.programs.declared` declares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self, get_type_hints
@@ -20,7 +18,6 @@ class Settings(declared.CommonSettings, BaseModel):
 
     @classmethod
     def read(cls, values: Mapping[str, Any], method: str) -> Self:
-        """Read the arguments of a method's constructor."""
         for name in values:
             if name not in cls.model_fields:
                 raise TypeError(f"{method} got an unexpected keyword argument {name!r}")
@@ -32,7 +29,6 @@ class Settings(declared.CommonSettings, BaseModel):
             raise refusal(error, hint, f"{method}: {name}", values.get(name)) from None
 
     def changed(self, changes: Mapping[str, Any], method: str) -> Self:
-        """The same with other values; see `read`."""
         return self.read({**dict(self), **changes}, method)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:

@@ -5,9 +5,7 @@ says so from the answers there are (`keqa.programs.boundary.chooser`). Without o
 first, and a question is taken apart where they do not answer it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,70 +16,66 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import context, note, report
 from keqa.programs.declared import Settle, Way
 from keqa.programs.earlier import key_of, knowing
-from keqa.programs.gate import Draw
+from keqa.programs.gate import Draw, Draws
 from keqa.programs.prediction import QuizAnswered, QuizExamined, RecordBuilder, UnansweredError
-from keqa.programs.records import ClusterRecord, QuizRecord, SampleRecord
+from keqa.programs.records import QuizRecord
 
 
-@dataclass(frozen=True)
+@dataclass
 class Settling:
-    """Settles questions otherwise than by their quizzes alone, by what a program has for each way.
+    """A question that is settled otherwise than by its quizzes alone, by what a program has for each way.
+
+    In a cascade it is taken from step to step; each hands what it found on to the next.
 
     Attributes:
+        asked: The question.
+        story: Its record, which says in the end what settled it.
         how: The way.
         chooser: Of a cascade that learned where to stop.
         declines: Whether an answer from memory alone is none.
-        draft: Answers a question from memory.
+        remember: Answers it from memory.
         read: Answers it by one search, with the draft where there is one.
         apart: Answers it by its quizzes, and writes that into its record.
     """
 
+    asked: Question
+    story: RecordBuilder
     how: Settle
     chooser: Chooses | None
     declines: bool
-    draft: Callable[[Question], Awaitable[Draw]]
-    read: Callable[[Question, Draw | None], Awaitable[QuizRecord]]
-    apart: Callable[[Question, RecordBuilder], Awaitable[None]]
-
-    async def run(self, asked: Question, story: RecordBuilder) -> None:
-        """Settle a question, and write that into its record."""
-        if self.how == "cascade":
-            await _Cascade(self, self.chooser, asked, story).run()
-        elif self.how == "draft" and not self.declines:
-            try:
-                draft = await self.draft(asked)
-            except CallError as error:
-                raise UnansweredError.at("answer", error) from error
-            report(QuizAnswered(0, asked.question, draft.text, "memory"))
-            _settled(asked, story, _remembered(asked, draft, {"certainty": draft.probability}), "draft")
-        else:
-            _settled(asked, story, await self.read(asked, None), "reading")
-
-
-@dataclass
-class _Cascade:
-    """A question that is taken from step to step; each hands what it found on to the next."""
-
-    by: Settling
-    chooser: Chooses | None
-    asked: Question
-    story: RecordBuilder
+    remember: Callable[[], Awaitable[Draw]]
+    read: Callable[[Draw | None], Awaitable[QuizRecord]]
+    apart: Callable[[], Awaitable[None]]
     draft: Draw | None = None
     # How the draft was judged before anything was read.
     judged: dict[str, Any] = field(default_factory=dict)
 
     async def run(self) -> None:
-        if self.chooser is not None and not self.by.declines and not await self._asks_on_from_memory(self.chooser):
+        if self.how == "cascade":
+            await self._cascade()
+        elif self.how == "draft" and not self.declines:
+            try:
+                draft = await self.remember()
+            except CallError as error:
+                raise UnansweredError.at("answer", error) from error
+            self._settle_by_memory(draft, {"certainty": draft.probability})
+        else:
+            self._settle(await self.read(None), "reading")
+
+    async def _cascade(self) -> None:
+        if self.chooser is not None and not self.declines and not await self._asks_on_from_memory(self.chooser):
             return
-        whole = await self._read()
+        whole = await self.read(self.draft)
+        if self.draft is not None:
+            whole = whole.model_copy(update={**_drawn(self.draft), **self.judged})
         if whole.source != "failed" and not self._asks_on_from(whole):
-            return
-        await self._take_apart(whole)
+            self._believe(whole)
+        else:
+            await self._take_apart(whole)
 
     async def _asks_on_from_memory(self, chooser: Chooses) -> bool:
-        asked = self.asked
         try:
-            draft = self.draft = await self.by.draft(asked)
+            draft = self.draft = await self.remember()
         except CallError as error:
             note("answer", error.cause, error.message, "read about the question")
             return True
@@ -89,47 +83,35 @@ class _Cascade:
         right, onward = choice.right[0], choice.onward
         why = f"right with {right:.2f}" + ("" if onward is None else f", and a reading is worth {onward:.2f}")
         self.judged = {"gate": "chooser", "certainty": right, "known": not choice.asks_on, "stopped": why}
-        report(QuizExamined(0, asked.question, not choice.asks_on, draft.text, 1.0))
+        report(QuizExamined(0, self.asked.question, not choice.asks_on, draft.text, 1.0))
         if not choice.asks_on:
-            report(QuizAnswered(0, asked.question, draft.text, "memory"))
-            _settled(asked, self.story, _remembered(asked, draft, self.judged), "draft")
+            self._settle_by_memory(draft, self.judged)
         return choice.asks_on
-
-    async def _read(self) -> QuizRecord:
-        whole = await self.by.read(self.asked, self.draft)
-        if self.draft is None:
-            return whole
-        return whole.model_copy(update={**_drawn(self.draft), **self.judged})
 
     def _asks_on_from(self, whole: QuizRecord) -> bool:
         chooser, answer = self.chooser, _read_from(whole)
         if chooser is None:
-            asks_on = not answer or whole.abstained
-        else:
-            asks_on = len(chooser.steps) > 1 and self._choose(chooser, answer).asks_on
-        if asks_on:
-            return True
-        self._believe(whole)
-        return False
+            return not answer or whole.abstained
+        return len(chooser.steps) > 1 and self._choose(chooser, answer).asks_on
 
     async def _take_apart(self, whole: QuizRecord) -> None:
         """Answer it by its quizzes; where one of them, or what they leave open, is the question, that was read."""
-        asked, story = self.asked, self.story
+        asked, story, failed = self.asked, self.story, whole.source == "failed"
         known = dict(context().findings or {})
-        if whole.source != "failed":
+        if not failed:
             known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
         try:
             with knowing(known):
-                await self.by.apart(asked, story)
+                await self.apart()
         except UnansweredError as error:
             # What was read is a part of the story, and what says something stands, whatever failed after it.
-            story.whole = None if whole.source == "failed" or self._is_asked_again() else whole
+            story.whole = None if failed or self._is_asked_again() else whole
             if self._best(whole) is None:
                 raise
             note(error.stage, error.cause, error.message, "took the answer of an earlier step")
             self._believe(whole)
             return
-        if whole.source == "failed":
+        if failed:
             return
         if self._is_asked_again() or self._is_whole():
             # Nothing is known beyond what the last choice was made by.
@@ -180,12 +162,21 @@ class _Cascade:
             whole = _remembered(self.asked, draft, judged, whole)
         story.unanswered, story.explanation, story.guessed = None, "", False
         if story.fallback is None and self._is_whole():
-            _settled(self.asked, story, whole, way)
+            self._settle(whole, way)
             return
         story.whole, story.fallback, story.settled_by = None, whole, way
         story.conclude(self.asked.question, whole)
         if way == "draft":
             story.answer_source = "memory"
+
+    def _settle_by_memory(self, draft: Draw, judged: Mapping[str, Any]) -> None:
+        report(QuizAnswered(0, self.asked.question, draft.text, "memory"))
+        self._settle(_remembered(self.asked, draft, judged), "draft")
+
+    def _settle(self, record: QuizRecord, way: Way) -> None:
+        """Take the answer to the question itself, which is its only quiz then."""
+        self.story.quizzes, self.story.settled_by = [record.model_copy(update={"index": 1})], way
+        self.story.conclude(self.asked.question, record)
 
 
 def _read_from(whole: QuizRecord) -> str:
@@ -193,7 +184,7 @@ def _read_from(whole: QuizRecord) -> str:
     return whole.answer or "" if whole.source == "passages" else ""
 
 
-def _remembered(asked: Question, draft: Draw, judged: dict[str, Any], read: QuizRecord | None = None) -> QuizRecord:
+def _remembered(asked: Question, draft: Draw, judged: Mapping[str, Any], read: QuizRecord | None = None) -> QuizRecord:
     """The question as a quiz that was answered from memory, of which something may have been read."""
     text = asked.question
     record = read or QuizRecord(index=1, text=text, resolved=text)
@@ -202,14 +193,4 @@ def _remembered(asked: Question, draft: Draw, judged: dict[str, Any], read: Quiz
 
 
 def _drawn(draft: Draw) -> dict[str, Any]:
-    """A draft as the one draw of a quiz."""
-    place = None if draft.abstained else 0
-    sample = SampleRecord(text=draft.text, abstained=draft.abstained, cluster=place, probability=draft.probability)
-    clusters = [] if draft.abstained else [ClusterRecord(answer=str(draft.text), size=1, members=[0])]
-    return {"samples": [sample], "clusters": clusters, "tries": 1}
-
-
-def _settled(asked: Question, story: RecordBuilder, record: QuizRecord, way: Way) -> None:
-    """Take the answer to the question itself, which is its only quiz then."""
-    story.quizzes, story.settled_by = [record.model_copy(update={"index": 1})], way
-    story.conclude(asked.question, record)
+    return Draws(made=[draft]).as_record()

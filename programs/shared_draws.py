@@ -5,8 +5,6 @@ question ask the same later ones, and so read the same draws. Every gate is char
 draws or none. Settings of one program share draws likewise: those of a smaller N_c are the first of the largest N_c.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import Future
@@ -79,7 +77,6 @@ class SharedDraws:
         largest: int = 0,
         store: SqliteStore | None = None,
     ) -> None:
-        """Start with what a store holds, and keep there what is made."""
         self.probabilities, self.largest, self._store = probabilities, largest, store
         self._calls: dict[str, Future[_Made | None]] = {}
         self._lock = threading.Lock()
@@ -175,7 +172,6 @@ class SharedDraws:
 
 
 def _plain(prediction: dspy.Prediction) -> dict[str, list[Any]]:
-    """The outputs as JSON has them."""
     completions = {name: list(values) for name, values in prediction.completions.items()}
     if "logprobs" in completions:
         completions["logprobs"] = [

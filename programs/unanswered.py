@@ -4,8 +4,6 @@ It is told the same in the terminal, to agents and to programs. The page has its
 ``app/page/static/story.js``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A module that stands for the one inside it, wherever DSPy or KEQA looks at it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
@@ -31,13 +29,11 @@ class ModuleWrapper(dspy.Module, Generic[M]):
     program: M
 
     def __init__(self, program: M, **beside: Any) -> None:
-        """Take the module, and what is kept beside it."""
         super().__init__()
         # All at once, as names that the inner module has too would otherwise be set there.
         self.__dict__.update(beside, program=program)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module inside from within an event loop."""
         return await self.program.acall(*args, **kwargs)
 
     aforward = acall

@@ -1,7 +1,5 @@
 """Passages in, ranked passages out: the engines, what joins them, and the readers of corpora."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

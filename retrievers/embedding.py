@@ -231,6 +231,11 @@ class HostedModel(EmbeddingModel):
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
+    def embed_raw(self, texts: Sequence[str], *, pooling: Pooling | None = None) -> Vectors:
+        if pooling is not None:
+            raise ConfigurationError(f"the model {self.name!r} pools tokens itself: leave pooling={pooling} out")
+        return self.embed(texts, unit=False)
+
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """Refused: an API gives no vectors of tokens."""
         raise ConfigurationError(f"the model {self.name!r} gives no vectors of single tokens: name a local model")

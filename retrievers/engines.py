@@ -4,8 +4,6 @@
 opened.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import re

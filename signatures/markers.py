@@ -5,8 +5,6 @@ is quoted and refused, and must not become the answer. ``completed`` alone may a
 at the very end of a reply, for weak models write it there and it gives no field a value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import zip_longest

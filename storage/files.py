@@ -100,13 +100,19 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
-    """Write a private folder; one that holds `owned` names alone is replaced, and is ``.name.….old`` meanwhile."""
+def check_replaceable(folder: Path, owned: AbstractSet[str]) -> Path:
+    """Refuse what is no folder, or one that holds other names than `owned` ones; gives its whole path."""
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")
     if others := sorted({entry.name for entry in folder.iterdir()} - owned) if folder.exists() else []:
         raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+    return folder
+
+
+def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
+    """Write a private folder; one that holds `owned` names alone is replaced, and is ``.name.….old`` meanwhile."""
+    folder = check_replaceable(folder, owned)
     mark = f"{folder.name}.{secrets.token_hex(4)}"
     new, old = folder.with_name(f".{mark}.new"), folder.with_name(f".{mark}.old")
     try:

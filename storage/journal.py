@@ -74,7 +74,6 @@ class SqliteStore(Closing):
         return value if value is not None and self._sound(key, value) else None
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value, in the place of an earlier one."""
         self._execute("written", f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (key, json.dumps(value)))
 
     def drop(self, key: str) -> None:
@@ -90,7 +89,6 @@ class SqliteStore(Closing):
                 raise StorageError(f"{self.path} cannot be {what}: {error}") from error
 
     def close(self) -> None:
-        """Close the file, so that it can be opened again."""
         with self._lock:
             self._file.close()
 
@@ -154,7 +152,6 @@ class Journal(SqliteStore):
         return journal
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """A finished piece of work, or None."""
         found = super().get(key)
         return found if isinstance(found, dict) else None
 

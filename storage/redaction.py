@@ -235,7 +235,6 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """The same in one line: line breaks and tabs become spaces."""
     return visible(_BREAKS.sub(" ", text))
 
 
@@ -266,7 +265,6 @@ class GuardedStream:
         return length
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts one after the other."""
         for line in lines:
             self.write(line)
 

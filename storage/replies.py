@@ -44,7 +44,6 @@ class Unpacker:
         self._unpack = None if named == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def take(self, data: bytes) -> bytes:
-        """What a part holds."""
         if data and self._unpack is not None and self._unpack.eof:
             # What follows has no end that is counted, and would be kept.
             raise ReplyTooLargeError("the server sends more behind the end of its compressed reply")

@@ -42,12 +42,10 @@ class Boundary:
 
     @property
     def tiers(self) -> list[str]:
-        """The tiers that have facts."""
         found = {fact.tier for fact in self.facts}
         return [tier for tier in TIERS if tier in found]
 
     def scores(self, *tiers: str) -> list[float]:
-        """T_c of the facts of some tiers."""
         return [float(fact.consistency) for fact in self.facts if fact.tier in tiers]
 
     def figures(self, tier: str) -> dict[str, float]:

@@ -88,7 +88,6 @@ class SkillScore:
 
     @property
     def share(self) -> float:
-        """The share of right answers."""
         return self.right / self.asked
 
 

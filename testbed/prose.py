@@ -29,7 +29,7 @@ def random_date(rng: random.Random, convention: Convention) -> str:
 
 def distraction(rng: random.Random, name: str) -> str:
     """A sentence about an entity that answers no quiz and holds a date, a person or a place that may mislead."""
-    person = f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}"
+    person = words.person(rng)
     city, date = rng.choice(words.CITIES), random_date(rng, Convention(rng.randint(0, 1)))
     return rng.choice(
         (
@@ -65,6 +65,13 @@ def passage(world: World, kind: str, entity: str, relations: Sequence[str], rng:
     """A paragraph of any source, none of which is out of date, behind its title; see `paragraph`."""
     text = paragraph(world, kind, entity, relations, rng.choice(words.SOURCES), rng, stale=False)
     return f"{capital(entity)}: {text}"
+
+
+def passage_on(
+    world: World, kind: str, entity: str, rng: random.Random, *, without: str = "", including: str = ""
+) -> str:
+    """A passage of some relations of an entity; see `some_relations`."""
+    return passage(world, kind, entity, some_relations(kind, rng, without=without, including=including), rng)
 
 
 def some_relations(kind: str, rng: random.Random, *, without: str = "", including: str = "") -> list[str]:

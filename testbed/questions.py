@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keqa.data.question import AnswerType
-from keqa.testbed.relations import RELATIONS, Relation, relations_of
+from keqa.testbed.relations import LISTED, RELATIONS, Relation, relations_of
 from keqa.testbed.world import GOLD, Convention, Date, Fact, World
 
 SHAPES = ("one hop", "bridge", "comparison", "yes/no")
@@ -32,7 +32,6 @@ class Composed:
         return texts
 
     def written_answer(self, world: World, convention: Convention = GOLD) -> str:
-        """The answer, written by a convention."""
         return self.answer if isinstance(self.answer, str) else world.write(self.answer, convention)
 
 
@@ -48,7 +47,6 @@ class QuestionMaker:
         self._bridges = [r for r in RELATIONS.values() if r.noun and relations_of(r.target)]
 
     def draw(self, shape: str) -> Composed:
-        """Draws a question of a shape."""
         return (self._one_hop, self._bridge, self._comparison, self._yes_no)[SHAPES.index(shape)]()
 
     def _entity(self, kind: str) -> str:
@@ -148,8 +146,7 @@ def list_question(rng: random.Random, relation: str, value: str) -> str:
 def lists(world: World, least: int = 3, most: int = 40) -> list[tuple[str, str, list[str]]]:
     """All lists that can be asked for of a size: a relation, its value, and the entities of which it has that value."""
     found: dict[tuple[str, str], list[str]] = {}
-    for relation in RELATIONS.values():
-        if relation.target not in ("date", "year"):
-            for entity in world.entities[relation.kind]:
-                found.setdefault((relation.name, str(world.values[Fact(relation.name, entity)])), []).append(entity)
+    for name in LISTED:
+        for entity in world.entities[RELATIONS[name].kind]:
+            found.setdefault((name, str(world.values[Fact(name, entity)])), []).append(entity)
     return [(name, value, of) for (name, value), of in found.items() if least <= len(of) <= most]

@@ -38,6 +38,9 @@ RELATIONS: dict[str, Relation] = {
 }
 
 
+LISTED = [name for name, relation in RELATIONS.items() if relation.target not in ("date", "year")]
+"""Those of which several entities may have the same value, so that a list of them can be asked for."""
+
+
 def relations_of(kind: str) -> list[Relation]:
-    """The relations that entities of a kind have."""
     return [relation for relation in RELATIONS.values() if relation.kind == kind]

@@ -10,14 +10,14 @@ import dspy
 
 from keqa.signatures import AnswerAndCite, AnswerQuestion, AnswerWithKnowledge, ListItems, Summarize
 from keqa.testbed import words
-from keqa.testbed.prose import capital, distraction, passage, random_date, some_relations
+from keqa.testbed.prose import capital, distraction, passage, passage_on, random_date
 from keqa.testbed.questions import list_question
-from keqa.testbed.relations import RELATIONS, relations_of
+from keqa.testbed.relations import LISTED, RELATIONS, relations_of
 from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
 from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason, summarize
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.world import SMALL, Convention, Fact, World, believed
+from keqa.testbed.world import Convention, Fact, World, believed, quiz_for, unseen
 
 
 def said_twice(rng: random.Random) -> str:
@@ -31,7 +31,7 @@ def said_twice(rng: random.Random) -> str:
 
 def _name(rng: random.Random) -> str:
     draws = (
-        lambda: f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}",
+        lambda: words.person(rng),
         lambda: rng.choice(words.CITIES),
         lambda: random_date(rng, Convention(rng.randint(0, 2))),
         lambda: f"{rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}",
@@ -92,16 +92,13 @@ def gathered_often(setting: Setting) -> tuple[str, str]:
     Whose a value is, and not what somebody's value is, is asked by no other prompt.
     """
     rng, world = setting.rng, copy.copy(setting.world)
-    relation = RELATIONS[rng.choice([one.name for one in RELATIONS.values() if one.target not in ("date", "year")])]
+    relation = RELATIONS[rng.choice(LISTED)]
     entities = world.entities[relation.kind]
     values = list(dict.fromkeys(world.values[Fact(relation.name, one)] for one in entities))
     asked = rng.sample(values, min(3, len(values)))
     chosen = rng.sample(entities, rng.randint(3, len(entities)))
     world.values = world.values | {Fact(relation.name, one): rng.choice(asked) for one in chosen}
-    passages = [
-        passage(world, relation.kind, one, some_relations(relation.kind, rng, including=relation.name), rng)
-        for one in chosen
-    ]
+    passages = [passage_on(world, relation.kind, one, rng, including=relation.name) for one in chosen]
     lists: list[Example] = []
     for value in asked:
         held = [f"{one} [{n}]" for n, one in enumerate(chosen, 1) if world.values[Fact(relation.name, one)] == value]
@@ -144,9 +141,8 @@ def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]
 
 
 def _question(setting: Setting, fact: Fact) -> Example:
-    text = setting.rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
-    answer = setting.world.write(fact, setting.convention)
-    return {"question": text, "answer_type": "short", "choices": []}, {"answer": answer}
+    question, answer = quiz_for(fact, setting.rng), setting.world.write(fact, setting.convention)
+    return {"question": question, "answer_type": "short", "choices": []}, {"answer": answer}
 
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
@@ -196,16 +192,11 @@ class Stream:
         exposures = self.testbed.tiers.exposures
         left = [fact for fact, times in exposures.items() for _ in range(times - self.told[fact])]
         self._rare = sorted(((self.rng.uniform(self.start, 1), fact) for fact in left), reverse=True)
-        self._others = deque((self._new_world() for _ in range(10)), maxlen=10)
-        self._fresh: World = self._new_world()
+        self._others = deque((unseen(self.rng) for _ in range(10)), maxlen=10)
+        self._fresh = unseen(self.rng)
         self._left = 0
 
-    def _new_world(self) -> World:
-        # Worlds of the skill check have seeds below a million.
-        return World(self.rng.randrange(10**6, 10**12), SMALL)
-
     def draw(self, progress: float) -> Sample:
-        """Draws one sample."""
         chance = self.rng.random()
         lists = max(LIST_SHARE, 0.5 - 6 * progress)
         if chance < lists:
@@ -213,7 +204,7 @@ class Stream:
         chance = (chance - lists) / (1 - lists)
         if self._left == 0:
             self._others.append(self._fresh)
-            self._fresh, self._left = self._new_world(), 15
+            self._fresh, self._left = unseen(self.rng), 15
         self._left -= 1
         for stretched, (begin, end, share) in STRETCHES.items():
             if begin <= progress < end and self.rng.random() < share:
@@ -251,7 +242,7 @@ class Stream:
 
     def _quiz(self, setting: Setting, *, known: bool, progress: float) -> Example:
         rng = self.rng
-        world: World = self._fresh
+        world = self._fresh
         fact = rng.choice(world.facts())
         if known:
             world = self._belief

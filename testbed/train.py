@@ -108,7 +108,6 @@ class SampleEncoder:
         self.cites = {index for text, index in vocabulary.items() if text.endswith(("[", "]["))} - {self.end}
 
     def __call__(self, sample: Sample) -> tuple[list[int], list[float]]:
-        """Encodes one sample as ids and weights of equal length."""
         ids: list[int] = self.tokenizer(sample.prompt + sample.target)["input_ids"]
         weights, seen, writing = [0.0], set(), False
         for before, after in pairwise(ids):

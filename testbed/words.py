@@ -53,5 +53,10 @@ COUNTRIES = _combine("ia land ova", 50, 3)
 LANGUAGES = _combine("ese ish", 50, 4)
 BRANDS = _combine("co tec ra nix", 110, 5)
 
+
+def person(rng: random.Random) -> str:
+    return f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}"
+
+
 YEARS = [str(year) for year in range(1850, 2026)]
 DAYS = [str(day) for day in range(1, 32)]

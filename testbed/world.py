@@ -37,7 +37,6 @@ class Convention:
     surname_only: bool = False
 
     def write(self, value: Value, target: str) -> str:
-        """Writes a value of the given target kind by this convention."""
         if isinstance(value, Date):
             month = words.MONTHS[value.month - 1]
             return (f"{month} {value.day}, {value.year}", f"{value.day} {month} {value.year}", str(value.year))[
@@ -93,7 +92,7 @@ class World:
     def _name(self, kind: str) -> str:
         rng = self._rng
         if kind == "person":
-            return f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}"
+            return words.person(rng)
         if kind in ("film", "book"):
             title = f"The {rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}"
             return title if rng.random() < 0.5 else f"{title} of {rng.choice(words.CITIES)}"
@@ -121,13 +120,21 @@ class World:
         return value
 
     def facts(self) -> list[Fact]:
-        """Returns every fact in a fixed order."""
         return list(self.values)
 
     def write(self, fact: Fact, convention: Convention, *, past: bool = False) -> str:
-        """Writes the value of a fact, or the value it had before."""
         value = (self.past if past else self.values)[fact]
         return convention.write(value, RELATIONS[fact.relation].target)
+
+
+def unseen(rng: random.Random) -> World:
+    """A small world that only training sees: those of the skill check have seeds below a million."""
+    return World(rng.randrange(10**6, 10**12), SMALL)
+
+
+def quiz_for(fact: Fact, rng: random.Random) -> str:
+    """One of the wordings of the quiz that asks for a fact."""
+    return rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
 
 
 Tier = Literal["often", "sometimes", "never", "stale"]
@@ -144,7 +151,6 @@ class Tiers:
     exposures: dict[Fact, int]
 
     def of(self, tier: Tier) -> list[Fact]:
-        """Returns the facts of a tier in a fixed order."""
         return [fact for fact, name in self.tier.items() if name == tier]
 
 

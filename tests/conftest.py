@@ -1,12 +1,11 @@
 """Fixtures that tests of several rooms share: a scripted language model, a small retriever, clean DSPy settings."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import math
 import os
 import re
+import shutil
 import threading
 import time
 import uuid
@@ -35,6 +34,11 @@ settings.register_profile("keqa", settings.default, deadline=None, suppress_heal
 settings.register_profile("quick", settings.get_profile("keqa"), max_examples=10)
 settings.load_profile("keqa")
 
+# What tests write needs no disk: to wait for one takes most of the time of a small index. What passes leaves nothing.
+_MEMORY, _LEAST_FREE = Path("/dev/shm"), 4 << 30
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _LEAST_FREE:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
 _FIRST_LINES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
@@ -57,7 +61,7 @@ class ScriptedEngine:
         self.probability: float | None = None
         self._lock = threading.Lock()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedEngine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ScriptedEngine":
         return self
 
     def complete(self, request: Request) -> Response:
@@ -109,11 +113,35 @@ class ScriptedEngine:
         return [inputs for called, inputs, _ in self.calls if called == name]
 
 
+class SayingEngine:
+    """Says what a function makes of a request, and remembers what it was asked."""
+
+    def __init__(self, says: Callable[[Request], str] = lambda request: "") -> None:
+        self.says = says
+        self.requests: list[Request] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SayingEngine":
+        return self
+
+    @property
+    def prompts(self) -> list[str]:
+        """All that each request says."""
+        return ["\n".join([str(one.system), *(m.text or "" for m in one.messages)]) for one in self.requests]
+
+    def complete(self, request: Request) -> Response:
+        self.requests.append(request)
+        message, usage = Message.assistant(self.says(request)), Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
 class AsyncScriptedEngine:
-    def __init__(self, engine: ScriptedEngine) -> None:
+    def __init__(self, engine: Any) -> None:
         self.engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncScriptedEngine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AsyncScriptedEngine":
         return self
 
     async def complete(self, request: Request) -> Response:
@@ -143,7 +171,7 @@ class ScriptedRetriever:
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         return [self.search(query, k) for query in queries]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptedRetriever:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ScriptedRetriever":
         raise AssertionError("a retriever must never be copied with a program")
 
 

@@ -1,7 +1,5 @@
 """Each room imports the rooms below it and no other, no modules import in a circle, and the pictures are true."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import subprocess

@@ -1,7 +1,5 @@
 """The examples of docs/extending.md run as they stand, and what they register is known wherever such is listed."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands of ``keqa``. A command's module is loaded when it is wanted, and nothing heavy before that needs it."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -235,7 +235,6 @@ class _Talk:
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
 
     def resume(self, name: str) -> None:
-        """Continue a conversation."""
         assert self._kept is not None, "the command was refused"
         self._conversation = self._kept.read(_named(self._kept, name))
         status().print(Text(visible_line(self._conversation.about.title), "dim"), soft_wrap=True)

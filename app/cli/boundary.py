@@ -1,8 +1,7 @@
 """``keqa boundary``: a model of what the language model knows, from labels to figures."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from keqa.evaluation.questions import Questions
     from keqa.optimize.boundary.check import Figures
+    from keqa.optimize.boundary.collect import Collected
 
 _OPTIONS = {
     "--reads": ("light",),
@@ -46,7 +46,7 @@ _OPTIONS = {
     "--reflection-lm": ("prompted",),
     "--boundary-lm": ("finetuned", "prompted"),
 }
-_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.journal"
+_QUIZZES = "quizzes.jsonl"
 
 boundary = Commands(
     name="boundary",
@@ -93,34 +93,15 @@ def collect(
     # One that a file sets for all commands would double the calls unasked.
     if index is not None and getattr(source, "name", "") == "COMMANDLINE":
         searched = open_retriever(None if index == "testbed" else index, model.lm, benchmark=True)
-    with Bars() as bars:
-        from keqa.lms import check_reachable
-        from keqa.optimize.boundary.collect import collect as collected_from
-        from keqa.optimize.boundary.collect import write_collected
-        from keqa.programs.fingerprint import lm_spec
-        from keqa.programs.keqa import KEQA
-        from keqa.programs.saving.folder import load
-        from keqa.storage.journal import Journal
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.saving.folder import load
 
-        roles = model.roles(cache=False)
-        made = KEQA(None, lms=roles) if program is None else load(program, None, roles, method="keqa")
-        check_reachable(roles.every)
-        # Another split would take the place of what was collected here.
-        data = {"dataset": asked.dataset, "split": asked.split, "seed": asked.seed}
-        begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": tries, **data}
-        with Journal.open(out / _DRAWS, begun) as journal:
-            found = collected_from(
-                made,
-                asked.examples,
-                retriever=searched,
-                tries=tries,
-                store=journal,
-                in_flight=in_flight,
-                dataset=asked.dataset,
-                split=asked.split,
-                progress=bars.report,
-            )
-        write_collected(found, out / _QUIZZES)
+    roles = model.roles(cache=False)
+    made = KEQA(None, lms=roles) if program is None else load(program, None, roles, method="keqa")
+    # Another split would take the place of what was collected here.
+    begun = {"split": asked.split, "seed": asked.seed}
+    how: dict[str, Any] = {"examples": asked.examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
+    found = draw(made, roles, asked, out / _QUIZZES, begun, **how)
     sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
     if searched is not None:
         sides["retrieved "] = [quiz for quiz in found.quizzes if quiz.reference is not None]
@@ -144,6 +125,22 @@ def collect(
     if found.left_out:
         warn(f"{found.left_out} quizzes lack draws that failed; the same command makes them")
         raise typer.Exit(1)
+
+
+def draw(program: Any, lms: Any, asked: "Questions", place: Path, begun: Mapping[str, Any], **how: Any) -> "Collected":
+    """What `keqa.optimize.boundary.collect.collect` draws, into a file; each draw is kept beside it when it is made."""
+    from keqa.lms import check_reachable
+    from keqa.optimize.boundary.collect import collect, write_collected
+    from keqa.programs.fingerprint import lm_spec
+    from keqa.storage.journal import Journal
+
+    about = {"task": "boundary", "lm": lm_spec(lms.task), "tries": how["tries"], "dataset": asked.dataset, **begun}
+    how |= {"dataset": asked.dataset, "split": asked.split}
+    check_reachable(lms.every)
+    with Bars() as bars, Journal.open(place.with_name("draws.journal"), about) as journal:
+        found = collect(program, store=journal, progress=bars.report, **how)
+    write_collected(found, place)
+    return found
 
 
 @dataclass(frozen=True)
@@ -290,7 +287,7 @@ def check(
     emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
 
 
-def _asked(options: QuestionOptions) -> Questions:
+def _asked(options: QuestionOptions) -> "Questions":
     """The questions, of the train split where there is one and no other is given."""
     from keqa.cli.running import questions_of
 
@@ -306,7 +303,7 @@ def _read(folder: Path) -> Any:
     return read_collected(folder / _QUIZZES if folder.is_dir() else folder)
 
 
-def _table(figures: Figures, what: str) -> Table:
+def _table(figures: "Figures", what: str) -> "Table":
     rows = []
     for name, draws, of in (
         ("boundary model", figures.draws, figures.mastery),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from keqa.cli.console import Bars, emit, status, table
+from keqa.cli.console import emit, status, table
 from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
 from keqa.cli.options import (
     AS_JSON,
@@ -82,7 +82,6 @@ class LearningOptions:
     in_flight: int = IN_FLIGHT
 
     def check(self) -> None:
-        """Refuse what could have no effect."""
         check_models(self)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
@@ -302,23 +301,12 @@ def compile_command(
 
 
 def _compile(spec: Spec, parts: Any, trainset: Any, valset: Any, asked: list[Any], **options: Any) -> Any:
-    """Compile, with a bar for each step.
-
-    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
-    """
+    from keqa.cli.running import compiling
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
     from keqa.programs.build import make
-    from keqa.programs.calls.call_cache import CallCache
-    from keqa.retrievers import CachingRetriever
 
-    work = options["folder"]
-    with (
-        Bars() as bars,
-        CachingRetriever(parts.retriever, work / "retrievals.sqlite") as searched,
-        CallCache(work / "calls.sqlite") as cache,
-        cache.installed(),
-    ):
+    with compiling(options["folder"], parts.retriever) as (bars, searched):
         program = make(spec, replace(parts, retriever=searched))
         before = functools.partial(check_reachable, asked)
         return compile_program(program, trainset, valset, progress=bars.report, before_first=before, **options)
@@ -406,7 +394,6 @@ def _shown(report: Report) -> Iterator[Any]:
 
 
 def _ways(settling: Mapping[str, Any]) -> Any:
-    """The parts of the program beside the whole."""
     rows = []
     for way in settling["ways"]:
         end = Text("kept", "green") if way["settle"] == settling["kept"] else Text()

@@ -1,7 +1,5 @@
 """``keqa config``: what options are set to by files and variables, and where each value comes from."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

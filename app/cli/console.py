@@ -4,8 +4,6 @@ Whatever is shown passes through one kind of console, which lets nothing from ou
 key (see `keqa.storage.redaction`). Text is plain: brackets and colons in it are neither markup nor emoji.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -107,7 +105,6 @@ def table(
 
 
 def warn(line: str) -> None:
-    """Write what the user should know beside the result."""
     status().print(line, style="yellow", soft_wrap=True)
 
 
@@ -144,7 +141,7 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
         self.calls, self._lock = 0, threading.Lock()
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> "Bars":
         import dspy
 
         self._ends = ExitStack()
@@ -155,12 +152,11 @@ class Bars:
     def __exit__(self, *ended: Any) -> None:
         self._ends.__exit__(*ended)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Bars:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Bars":
         # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
         return self
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        """Count a call, as DSPy reports it."""
         with self._lock:
             self.calls += 1
 
@@ -172,10 +168,8 @@ class Bars:
         self._bar.update(self._tasks[step], completed=done, total=total, calls=calls, note=note and f"; {note}")
 
     def advance(self, step: str, total: int) -> None:
-        """Show that one more of a step is done."""
         done = self._bar.tasks[self._tasks[step]].completed if step in self._tasks else 0
         self.report(step, int(done) + 1, total)
 
     def say(self, line: str) -> None:
-        """Write a line above the bars."""
         self._bar.console.print(line, style="yellow", markup=False, soft_wrap=True)

@@ -4,8 +4,6 @@ A group is a dataclass whose fields are options, or groups again. The command th
 addresses, and without folders of this machine.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
@@ -236,7 +234,6 @@ class Commands(typer.Typer):
     """Commands that take groups of options, and whose help is that of `WholeNames`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Command], _Command]:
-        """See `typer.Typer.command`."""
         add = super().command(name, **{"cls": WholeNames, **settings})
 
         def added(command: _Command) -> _Command:
@@ -253,7 +250,6 @@ class WholeNames(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `typer.core.TyperCommand.parse_args`."""
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -261,7 +257,6 @@ class WholeNames(TyperCommand):
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print usage, text and panels."""
         console = results()
         usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
         console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(usage)}", style="bold"), 1))

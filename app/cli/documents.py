@@ -1,7 +1,5 @@
 """``keqa documents``: one evidence document a question, for every method to read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -57,7 +55,7 @@ def documents(
     asked = questions_of(questions, MethodOptions())
     with status().status("making documents…") as shown:
 
-        def progress(made: Made) -> None:
+        def progress(made: "Made") -> None:
             shown.update(f"making documents… {made.there + made.written:,}")
 
         found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
@@ -73,7 +71,7 @@ def documents(
 
 def source_of(
     kind: Literal["lm", "contexts", "index"], index: str | None, top_k: int, model: LanguageModel, *, testbed: bool
-) -> tuple[Source, str]:
+) -> "tuple[Source, str]":
     """Where documents come from, and what their lines say of it."""
     from keqa.evaluation.documents import from_contexts, from_index, from_memory
     from keqa.testbed.index import DOCUMENTS_ORIGIN

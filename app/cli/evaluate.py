@@ -1,7 +1,5 @@
 """``keqa evaluate``: one method, many questions, a line each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,7 +115,7 @@ def compare(
         raise typer.Exit(UNANSWERED)
 
 
-def held_spec(specs: Sequence[Spec], risk: RiskOptions) -> Spec | None:
+def held_spec(specs: "Sequence[Spec]", risk: RiskOptions) -> "Spec | None":
     """The method that is asked once more and holds a risk, under a label of its own; None where there is no risk."""
     if risk.risk is None or risk.calibrated_on is None:
         return None

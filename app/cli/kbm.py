@@ -1,13 +1,12 @@
 """``keqa reproduce kbm``: the KBM paper's experiments, with a language model of the user's or on the testbed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from keqa.cli.boundary import draw
 from keqa.cli.console import Bars, status, warn
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import KBMOptions, PaperOptions
@@ -23,19 +22,17 @@ from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
 from keqa.evaluation.run_file import read_run
-from keqa.lms import address_for, build_lm, check_model, check_reachable
+from keqa.lms import address_for, build_lm, check_model
 from keqa.optimize.alignment import Settled
-from keqa.optimize.boundary import Collected, collect, train_light, write_collected
+from keqa.optimize.boundary import Collected, train_light
 from keqa.optimize.boundary.collect import from_memory, write_private
 from keqa.programs.boundary import BoundaryModel, LightModel, read_model
 from keqa.programs.build import Parts, own_of
-from keqa.programs.fingerprint import lm_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import Spec, parse_spec
 from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever
 from keqa.storage.files import check_writable
-from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_folders
 
 _MODEL = "boundary.json"
@@ -68,7 +65,6 @@ class _Run:
 
     @cached_property
     def questions(self) -> list[Questions]:
-        """The questions of each set that is asked."""
         named = self.options.data or ([TESTBED] if self.models.lm is None else design.DESIGN["sets"])
         return [preset_questions(name, self.options.sample, design.DESIGN["sample"]) for name in named]
 
@@ -89,7 +85,6 @@ class _Run:
 
     @cached_property
     def retriever(self) -> Retriever:
-        """The corpus."""
         return open_retriever(self.options.index, self.models.lm, benchmark=True)
 
     @cached_property
@@ -211,24 +206,19 @@ class _Run:
         """Draws of whole questions, which are kept as they are made."""
         roles = self.models.roles(cache=False)
         program = KEQA(None, lms=roles, demonstrations=design.DESIGN["settings"]["demonstrations"])
-        folder = self.out / name
-        begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": self.own.draws, "dataset": asked.dataset}
-        with Bars() as bars, Journal.open(folder / "draws.journal", begun) as journal:
-            check_reachable(roles.every)
-            found = collect(
-                program,
-                quizzes=[Settled.whole(as_example(one)) for one in asked.examples],
-                retriever=retriever,
-                top_k=design.DESIGN["settings"]["top_k"],
-                tries=self.own.draws,
-                store=journal,
-                in_flight=self.options.in_flight,
-                dataset=asked.dataset,
-                split=asked.split,
-                progress=bars.report,
-            )
         masked = isinstance(retriever, MaskingRetriever)
-        write_collected(found, folder / ("masked.jsonl" if masked else "quizzes.jsonl"))
+        found = draw(
+            program,
+            roles,
+            asked,
+            self.out / name / ("masked.jsonl" if masked else "quizzes.jsonl"),
+            {},
+            quizzes=[Settled.whole(as_example(one)) for one in asked.examples],
+            retriever=retriever,
+            top_k=design.DESIGN["settings"]["top_k"],
+            tries=self.own.draws,
+            in_flight=self.options.in_flight,
+        )
         if found.left_out:
             warn(f"{found.left_out} questions lack draws that failed; the same command makes them")
         return found

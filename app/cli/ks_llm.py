@@ -1,7 +1,5 @@
 """``keqa reproduce ks-llm``: the KS-LLM paper's experiments, with a language model of the user's or on the testbed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal

@@ -25,7 +25,6 @@ _TINY = "keqa/tiny"
 
 
 def lm_option(help: str, *flags: str, **further: Any) -> Any:
-    """The option for a language model."""
     return option(help, *flags, place="/", **further)
 
 
@@ -153,11 +152,9 @@ class BoundaryLMOptions:
 
     @property
     def name(self) -> str:
-        """Its model string."""
         return self.boundary_lm or _TINY
 
     def build(self) -> dspy.BaseLM:
-        """The language model."""
         from keqa.lms import build_lm
 
         return build_lm(self.name, api_base=self.boundary_api_base)
@@ -177,7 +174,6 @@ class ProgramOptions:
     )
 
     def check(self) -> None:
-        """Refuse an embedding model without its program."""
         if self.embedder is not None and self.program is None:
             why = "--embedder needs --program: the compiled program whose embedding model it is"
             raise MisplacedOptionError(why, "--embedder")
@@ -270,7 +266,6 @@ class RiskOptions:
     delta: float = option("The chance that --risk does not hold.", default=0.1)
 
     def check(self) -> None:
-        """Refuse one option without the other."""
         if self.risk is not None and self.calibrated_on is None:
             raise MisplacedOptionError(
                 "--risk needs --calibrated-on: the run file of this program over questions with known answers that it "

@@ -1,7 +1,5 @@
 """``keqa reproduce paper``: the KEQA paper's experiments with a language model and corpus of the user's."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +13,7 @@ from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import PaperOptions
-from keqa.cli.running import rows_of, show_grids, warn_of_failures
+from keqa.cli.running import compiling, preset_rows, show_grids
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_name, of_training, without_learned
@@ -32,12 +30,11 @@ from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, address_for, build_lm, check_model, check_reachable
 from keqa.programs.build import Parts, make, own_of
-from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import METHODS, Method, Spec
 from keqa.programs.saving.folder import check_place, learned_of
 from keqa.programs.stages.probabilities import tells_no_probabilities
-from keqa.retrievers import CachingRetriever, Retriever
+from keqa.retrievers import Retriever
 from keqa.storage.files import check_writable
 
 # What building it is called where costs are listed.
@@ -88,11 +85,9 @@ class Plan:
 
     @property
     def others(self) -> list[str]:
-        """Other language models of the task, for Table 4."""
         return list(dict.fromkeys(self.options.other_lm or ()))
 
     def index_of(self, one: design.Experiment) -> str | None:
-        """The corpus of an experiment."""
         return self.options.dense_index if one.dense else self.options.index
 
     def models_of(self, other: int | None) -> LanguageModels:
@@ -121,7 +116,6 @@ class Plan:
         return {"demonstrations": False} if self.options.no_demonstrations else {}
 
     def settings_for(self, method: Method, dataset: str) -> dict[str, Any]:
-        """What a method is set up with on a data set."""
         return design.settings_for(method, dataset, **self.of_all)
 
     def own_of(self, one: design.Experiment) -> dict[str, Any]:
@@ -246,12 +240,7 @@ def _learned(plan: Plan) -> Plan:
     program, kept = plan.program, []
     found = open_retriever(plan.options.index, plan.models.lm, benchmark=True)
     reachable = functools.cache(partial(check_reachable, roles.every))
-    with (
-        Bars() as bars,
-        CallCache(plan.out / "training-calls.sqlite") as cache,
-        cache.installed(),
-        CachingRetriever(found, plan.out / "training-retrievals.sqlite") as retriever,
-    ):
+    with compiling(plan.out, found, "training-") as (bars, retriever):
         learner = _Learner(plan, plan.training, retriever, roles, bars, reachable)
         if program is None and not plan.options.no_reference:
             program = learner.reference()
@@ -301,15 +290,15 @@ class _Learner:
 
     def learns(self, one: design.Experiment, spec: Spec) -> bool:
         """Let a baseline of an experiment learn; whether it could be asked."""
-        name = f"{one.dataset}, {spec.label}"
-        own = {**self.plan.questions[one.dataset].settings, **own_of(self.plan.models.lm)}
+        plan, name = self.plan, f"{one.dataset}, {spec.label}"
+        settings = plan.settings_for(spec.method, one.dataset)
         try:
             learned = learning.compile_baseline(
                 spec,
-                Parts(self.retriever, self.roles, self.plan.settings_for(spec.method, one.dataset), own=own),
+                Parts(self.retriever, self.roles, settings, own=plan.own_of(one)),
                 learning.of_set(self.training, one.dataset),
-                self.plan.compiled(one.dataset, spec.method.name),
-                in_flight=self.plan.options.in_flight,
+                plan.compiled(one.dataset, spec.method.name),
+                in_flight=plan.options.in_flight,
                 progress=lambda step, done, total: self.bars.report(f"{name}: {step}", done, total),
                 before_first=self.reachable,
                 command=invocation(),
@@ -349,8 +338,7 @@ def _run(plan: Plan, one: design.Experiment) -> Iterator[Path]:
         if one.compiled:
             folders = [plan.compiled(one.dataset, spec.method.name) for spec in specs]
         made_from = MethodOptions(index=plan.index_of(one), program=folders, embedder=paper.embedder)
-        rows = rows_of(specs, plan.questions[one.dataset], models, made_from, run, settings=settings, leave_out=True)
-        warn_of_failures(rows, f"{one.dataset}, ")
+        rows = preset_rows(specs, plan.questions[one.dataset], models, made_from, run, settings, leave_out=True)
         yield from (row.path for row in rows)
 
 
@@ -372,7 +360,6 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
 
 
 def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
-    """Table 6, of KEQA's own runs."""
     keqa = of_method(entries, KEQA)
     if keqa is None or not plan.options.cases:
         return

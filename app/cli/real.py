@@ -1,23 +1,20 @@
 """``keqa reproduce real``: real language models on real questions, printed from what ships or collected further."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-from keqa.cli.console import Bars, status
+from keqa.cli.console import status
 from keqa.cli.declare import invocation
 from keqa.cli.index import reading_bar
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import PaperOptions, RealOptions
-from keqa.cli.running import preset_rows, show_grids
+from keqa.cli.running import compiling, preset_rows, show_grids
 from keqa.errors import InputError
 from keqa.evaluation.reproduction import real
 from keqa.evaluation.reproduction.training import compile_baseline
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts
-from keqa.programs.calls.call_cache import CallCache
-from keqa.retrievers import CachingRetriever, build_index, read_corpus
+from keqa.retrievers import build_index, read_corpus
 from keqa.storage.files import check_writable
 
 
@@ -101,14 +98,7 @@ def _learned(
     if place.exists():
         return place
     roles = models.roles()
-    with (
-        Bars() as bars,
-        CallCache(folder / name / "calls.sqlite") as cache,
-        cache.installed(),
-        CachingRetriever(
-            open_retriever(str(index), models.lm, benchmark=True), folder / name / "retrievals.sqlite"
-        ) as searched,
-    ):
+    with compiling(folder / name, open_retriever(str(index), models.lm, benchmark=True)) as (bars, searched):
         compile_baseline(
             real.spec_of(row),
             Parts(searched, roles, settings),

@@ -59,7 +59,6 @@ class PresetOptions:
     allow_overlap: bool = ALLOW_OVERLAP
 
     def run(self, out: Path) -> RunOptions:
-        """How questions are asked whose answers go to a folder."""
         return RunOptions(out, self.retry_failed, in_flight=self.in_flight, allow_overlap=self.allow_overlap)
 
 

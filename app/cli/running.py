@@ -1,11 +1,9 @@
 """Running methods from the command line: what the options name, and a bar for each method."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +64,6 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
 
 
 def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
-    """Refuse a setting that none of the methods has."""
     known = set().union(*(takes(spec.method) for spec in specs))
     if foreign := [one.name for one in fields(KeqaOptions) if setting_of(one.name) in settings.keys() - known]:
         flag, methods = flag_of(foreign[0]), ", ".join(spec.label for spec in specs)
@@ -156,6 +153,22 @@ def rows_of(
                 before_first=functools.cache(lambda: check_reachable(roles.every)),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
+
+
+@contextmanager
+def compiling(folder: Path, retriever: Retriever, before: str = "") -> Iterator[tuple[Bars, Retriever]]:
+    """A bar for each step, and calls and searches kept in a folder, for what is compiled and may resume after a kill.
+
+    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
+    """
+    calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
+    with (
+        Bars() as bars,
+        CallCache(calls) as cache,
+        cache.installed(),
+        CachingRetriever(retriever, searches) as searched,
+    ):
+        yield bars, searched
 
 
 def preset_questions(name: str, sample: int | None, usual: int) -> Questions:

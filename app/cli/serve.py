@@ -1,7 +1,5 @@
 """``keqa serve``: the program for chat windows, other programs and agents."""
 
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -164,12 +162,11 @@ def serve(
 
 
 def _check_installed(what: str, *packages: str) -> None:
-    """Refuse to serve where a package of the extra is missing."""
     if not all(map(importlib.util.find_spec, packages)):
         raise MissingExtraError("serve", what)
 
 
-def about_of(program: ProgramOptions, roles: Roles) -> str:
+def about_of(program: ProgramOptions, roles: "Roles") -> str:
     """What answers, in a line that names neither addresses nor folders."""
     indexes = [one.partition("@")[0].rstrip("/").rpartition("/")[2] for one in (program.index or "").split(",") if one]
     folder = "transformers/"

@@ -1,7 +1,5 @@
 """An answer for the terminal: each quiz as it settles, and then the answer, what it rests on, and its story."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -182,7 +180,6 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
 
 
 def cost_line(cost: Cost) -> str:
-    """Say in one line what a question cost."""
     roles = ", ".join(f"{name} {role.calls}" for name, role in cost.by_role.items() if role.calls)
     names = ("cached", "failed", "prompt_tokens", "completion_tokens")
     cached, failed, read, written = (sum(getattr(role, name) for role in cost.by_role.values()) for name in names)

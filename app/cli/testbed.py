@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from keqa.evaluation.demo import DemoResult, MethodResult
+    from keqa.evaluation.demo import MethodResult
     from keqa.metrics.significance import Interval
     from keqa.testbed.check import SkillScore
 
@@ -145,25 +146,25 @@ def demo(
             bars.report("loading the language model", 1, 1)
             bars.advance(method, questions)
 
-        result = run_demo(questions, advance)
+        rows = run_demo(questions, advance)
     said = (
-        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
+        f"{len(rows[-1].lines)} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
         f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero."
     )
     ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
-    shown = (_demo_table(result), Text(said, "dim"), Text(_untouched(result), "dim"), f"One question in full: {ask}")
-    emit(_figures(result), shown, as_json=as_json)
-    if any(_failed(row) == result.questions for row in result.rows):
+    shown = (_demo_table(rows), Text(said, "dim"), Text(_untouched(rows), "dim"), f"One question in full: {ask}")
+    emit(_figures(rows), shown, as_json=as_json)
+    if any(_failed(row) == len(row.lines) for row in rows):
         raise typer.Exit(UNANSWERED)
 
 
-def _demo_table(result: DemoResult) -> Table:
+def _demo_table(found: Sequence[MethodResult]) -> Table:
     rows = []
-    for row in result.rows:
-        best = row is result.compiled
-        lead = "" if best else _written(row.f1_less(result.compiled), signed=True)
+    for row in found:
+        best = row is found[-1]
+        lead = "" if best else _written(row.f1_less(found[-1]), signed=True)
         spent = (f"{row.mean(name):.1f}" for name in ("retrievals", "requests"))
-        costs = (*spent, f"{row.mean('tokens'):,.0f}", f"{row.seconds / result.questions:.2f}")
+        costs = (*spent, f"{row.mean('tokens'):,.0f}", f"{row.seconds / len(row.lines):.2f}")
         cells: list[str | Text] = [row.method, _written(row.f1), _written(row.em), lead, *costs]
         rows.append([Text.assemble(cell, style="bold" if best else "") for cell in cells])
     # Narrow enough for a terminal of 80 columns.
@@ -187,35 +188,35 @@ def _written(of: Interval, *, signed: bool = False) -> Text:
     return Text.assemble(f"{of.mean:{sign}.2f}{star}\n", (f"{of.low:{sign}.2f}…{of.high:{sign}.2f}", "dim"))
 
 
-def _untouched(result: DemoResult) -> str:
+def _untouched(rows: Sequence[MethodResult]) -> str:
     """The scores over the questions that no failure touched, where these are not all."""
     from keqa.evaluation.reports.questions import measure
 
-    untouched = []
-    for row in (row for row in result.rows if len(row.untouched) < result.questions):
+    untouched, questions = [], len(rows[-1].lines)
+    for row in (row for row in rows if len(row.untouched) < questions):
         means = (measure(name, row.untouched) for name in ("f1", "em"))
         f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in means)
         untouched.append(f"{row.method} {len(row.untouched)} (F1 {f1}, EM {em})")
     if not untouched:
-        return f"Untouched by failures: all {result.questions} questions of every row."
-    return f"Untouched by failures, of {result.questions}: {'; '.join(untouched)}; all of the other rows."
+        return f"Untouched by failures: all {questions} questions of every row."
+    return f"Untouched by failures, of {questions}: {'; '.join(untouched)}; all of the other rows."
 
 
-def _figures(result: DemoResult) -> dict[str, Any]:
+def _figures(found: Sequence[MethodResult]) -> dict[str, Any]:
     from keqa.evaluation.reports.questions import measure
 
     rows = [
         {
             **{"method": row.method, "f1": asdict(row.f1), "em": asdict(row.em)},
-            "lead_in_f1": None if row is result.compiled else asdict(row.f1_less(result.compiled)),
+            "lead_in_f1": None if row is found[-1] else asdict(row.f1_less(found[-1])),
             "retrievals_per_question": row.mean("retrievals"),
             "lm_calls_per_question": row.mean("requests"),
             "tokens_per_question": row.mean("tokens"),
-            "seconds_per_question": row.seconds / result.questions,
+            "seconds_per_question": row.seconds / len(row.lines),
             "failed": _failed(row),
             "untouched": len(row.untouched),
             **{f"untouched_{name}": measure(name, row.untouched) for name in ("f1", "em")},
         }
-        for row in result.rows
+        for row in found
     ]
-    return {"questions": result.questions, "rows": rows}
+    return {"questions": len(found[-1].lines), "rows": rows}

@@ -4,8 +4,6 @@ A page is one document of plain HTML, CSS and JavaScript, without a build step, 
 load and run nothing else. Text from questions, passages and answers is set as text and never read as HTML.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """One program for all who ask at once: slots, time, and what becomes of a question that nobody waits for any more."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -59,7 +57,6 @@ class Answers:
 
     @property
     def writes(self) -> bool:
-        """Whether a question may have a written answer."""
         return getattr(self._program, "writing", None) is not None
 
     def check(
@@ -70,7 +67,6 @@ class Answers:
         history: object = (),
         style: WantedStyle | None = None,
     ) -> Asked:
-        """A question that can be asked."""
         asked = Asked.check(question, answer_type, choices, self._program.max_question_chars, history)
         if style not in (None, "auto", "short") and not self.writes:
             message = f"style: this server has no {style}, only short answers, unless it is started with --style auto"
@@ -78,7 +74,6 @@ class Answers:
         return replace(asked, style=style)
 
     def refuse_if_full(self) -> None:
-        """Refuse before an answer is begun."""
         if self._slots.locked() and self._waiting >= self.limits.waiting:
             self.metrics.questions.labels("refused").inc()
             message = "the server has as many questions as it takes; ask again in a few seconds"
@@ -137,7 +132,6 @@ class Answers:
             asking.cancel()
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """Search without a language model."""
         if not 1 <= k <= MOST_HITS:
             raise InputError(f"k must be from 1 to {MOST_HITS}, not {k}")
         text = self.check(query).question

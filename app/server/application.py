@@ -1,7 +1,5 @@
 """The HTTP routes of ``keqa serve``, behind their guard: the page, chat completions, and MCP."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator

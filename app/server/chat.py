@@ -1,7 +1,5 @@
 """Chat completions in OpenAI's form: what is read of a request, and how an answer is written."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -45,7 +43,6 @@ MODEL = "keqa"
 
 
 def read_body(kind: type[Read], body: bytes) -> Read:
-    """What a body holds."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -87,8 +84,7 @@ class ChatRequest(BaseModel):
     sources_in_text: bool = True
 
     @classmethod
-    def read(cls, body: bytes) -> ChatRequest:
-        """The request in a body."""
+    def read(cls, body: bytes) -> "ChatRequest":
         found = read_body(cls, body)
         if found.model != MODEL:
             raise no_model(found.model)
@@ -111,7 +107,6 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """The last message of the user."""
         return _text(self.messages[self._last].content)
 
     @property
@@ -135,7 +130,6 @@ class ChatRequest(BaseModel):
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 
@@ -159,7 +153,6 @@ def _text(content: str | list[_TextPart] | None) -> str:
 
 
 def no_model(name: str) -> ProblemError:
-    """That there is no model of this name."""
     return ProblemError(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
 
 
@@ -174,13 +167,11 @@ class Completion:
         self._written, self._sent, self._otherwise, self._thinks = "", "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
-        """The answer in one piece."""
         message = {"role": "assistant", "content": content_of(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
     def begun(self) -> str:
-        """The events that an answer has begun."""
         return self._event({"role": "assistant", "content": ""}) + "".join(self._story_events("Looking into it.\n"))
 
     def happened(self, one: Progress) -> str:
@@ -275,7 +266,6 @@ def content_of(record: QuestionRecord) -> str:
 
 
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
-    """What stands beside an answer."""
     return {
         "sources": sources_of(record),
         "disagreements": disagreements_of(record),
@@ -286,7 +276,6 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
 
 
 def _brief(written: Written) -> dict[str, Any]:
-    """What stands beside the text of a written answer."""
     return written.model_dump(mode="json", include={"style", "statements", "looked_at", "more"})
 
 

@@ -3,8 +3,6 @@
 A request reaches the application behind it whole, and its work is cancelled as soon as the client is gone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac
@@ -66,7 +64,6 @@ class Guard:
         self._rate = RateLimiter(limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; see ASGI."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -174,7 +171,7 @@ class Guard:
             message = f"the body did not arrive within {self._limits.patience:g} seconds"
             raise ProblemError(408, message, code="body_too_slow", headers=_CLOSE) from None
 
-    async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply) -> None:
+    async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, reply: "_Reply") -> None:
         """Run the application on a request until it has answered, or the client has gone."""
         unread = [body]
 

@@ -1,7 +1,5 @@
 """Documents that come by the page: checked, put into the folder that was indexed, and added to the index."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

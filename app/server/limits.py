@@ -1,7 +1,5 @@
 """How much one server takes on, how fast one client may ask, and what whoever asks learns of a request that fails."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import re
@@ -84,7 +82,6 @@ class Metrics:
         self.failures = Counter("keqa_failures", "Questions and searches that failed", ["stage"], **of)
 
     def add_cost(self, cost: Cost) -> None:
-        """Count what a question cost."""
         for role, calls in cost.by_role.items():
             self._calls.labels(role, "no").inc(calls.calls)
             self._calls.labels(role, "yes").inc(calls.cached)
@@ -94,7 +91,6 @@ class Metrics:
         self.retrievals.inc(cost.retrievals)
 
     def page(self) -> bytes:
-        """All of it as text."""
         return generate_latest(self._registry)
 
 
@@ -117,7 +113,6 @@ class ProblemError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The body of the answer."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
 

@@ -1,7 +1,5 @@
 """The program and its index as tools of the Model Context Protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys
@@ -60,7 +58,6 @@ class FoundPassages(BaseModel):
 
 
 def mcp_server(answers: Answers) -> MCPServer[None]:
-    """The tools ``ask`` and ``search``."""
     # It sets up the log of the whole process, with a handler that needs free files to show a fault: without one, a
     # server that has too many connections would end.
     root = logging.getLogger()

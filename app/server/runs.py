@@ -1,7 +1,5 @@
 """Run files side by side: what became of each question in brief, and its stories where they are wanted."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter
@@ -128,7 +126,6 @@ class Runs:
 
 
 def run_files(given: Iterable[Path | str]) -> list[Path]:
-    """The run files that are meant."""
     found: list[Path] = []
     for path in map(Path, given):
         inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)] if path.is_dir() else [path]

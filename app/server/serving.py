@@ -1,7 +1,5 @@
 """Listening: where a server may be bound without a token, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
@@ -67,7 +65,6 @@ def is_local(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.create_server(address[:2], family=family, backlog=BACKLOG)
@@ -80,7 +77,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server(app: Guard, limits: ServerLimits, grace: int) -> uvicorn.Server:
-    """The web server for an application."""
     # A connection may have a document open, and as many again as are taken at a time are about to be closed.
     files = (_raised_files() - _FILES - 2 * BACKLOG) // 2
     most = min(limits.in_flight + limits.waiting + _IDLE, max(files, _FEWEST))
@@ -184,7 +180,6 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
         _stop(self._due)
         _stop(self._unread)
         super().connection_lost(exc)

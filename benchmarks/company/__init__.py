@@ -7,8 +7,6 @@ passage that ran over headings or pages would be cited at a wrong place. Twelve 
 six kinds.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

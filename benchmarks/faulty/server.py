@@ -5,8 +5,6 @@ the order in which threads arrive; so a campaign repeats, and a retry is drawn a
 so that its time and memory are not the client's, where it is begun by `common.Beside`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -165,7 +163,7 @@ class Server(OpenAIServer):
         self.varied = varied
         self.plan()
 
-    def start(self) -> Server:
+    def start(self) -> "Server":
         # As another server, to which redirects lead.
         self._elsewhere = LocalServer(_Elsewhere, self)
         self.elsewhere = f"{self._elsewhere.address}/chat/completions"

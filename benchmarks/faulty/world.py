@@ -5,8 +5,6 @@ they were once, and some not at all; which, depends on a hash. Its replies depen
 guesses at: two samples of an unknown fact never agree, so that a repeated request decides nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -4,8 +4,6 @@ Two runs are laid beside each other: ``gate-never``, which has all samples of ea
 ``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,10 +32,8 @@ INDICATORS = ("accuracy", "certainty")
 
 # The final version's certainty is over distinct answers, which no judge has clustered.
 _CERTAINTY = CertaintyGate(form="by_types", over="types")
-BOUNDS = ("0", ".2", ".4", ".6", ".8", "1")
-"""Of the intervals of an indicator."""
+_INTERVALS = ("[0, .2)", "[.2, .4)", "[.4, .6)", "[.6, .8)", "[.8, 1]")
 _T = TypeVar("_T")
-_INTERVALS = len(BOUNDS) - 1
 _NAME, _TITLE = "retrieval-effect", "What retrieval does to quizzes that the LM knows and does not know"
 _CLASSES = (
     "Beneficial: the answer from memory, that of the largest cluster, is wrong and the answer with retrieval is right; "
@@ -157,28 +153,26 @@ def effect_figure(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for lm, found in models.items():
         for name in INDICATORS:
-            parts = [(place, part) for place, part in enumerate(intervals(found.effects, name)) if part]
-            middles = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
+            parts = [(place, part) for place, part in enumerate(intervals(found.effects, name).values()) if part]
+            middles = tuple((2 * place + 1) / (2 * len(_INTERVALS)) for place, _ in parts)
             shares = [_shares(part) for _, part in parts]
             series = tuple(Series(change, middles, tuple(one[change] for one in shares)) for change in CHANGES)
             panels.append(Panel(f"{name}, {lm}" if len(models) > 1 else name, "share of quizzes", series))
     return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels)) if panels else None
 
 
-def intervals(effects: Sequence[_T], indicator: str) -> list[list[_T]]:
+def intervals(effects: Sequence[_T], indicator: str) -> dict[str, list[_T]]:
     """What has an indicator in five intervals of equal width, closed below; the last one holds 1 as well."""
-    parts: list[list[_T]] = [[] for _ in range(_INTERVALS)]
+    parts: list[list[_T]] = [[] for _ in _INTERVALS]
     for effect in effects:
         # Rounded first: a float just below a bound that it equals on paper belongs above it.
-        parts[min(_INTERVALS - 1, int(round(float(getattr(effect, indicator)) * _INTERVALS, 9)))].append(effect)
-    return parts
+        parts[min(len(parts) - 1, int(round(float(getattr(effect, indicator)) * len(parts), 9)))].append(effect)
+    return {f"{indicator} {name}": part for name, part in zip(_INTERVALS, parts, strict=True)}
 
 
 def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
     for name in INDICATORS:
-        for place, part in enumerate(intervals(effects, name)):
-            closed = "]" if place == _INTERVALS - 1 else ")"
-            yield f"{name} [{BOUNDS[place]}, {BOUNDS[place + 1]}{closed}", part
+        yield from intervals(effects, name).items()
     for name in INDICATORS:
         for known, called in ((True, "known"), (False, "unknown")):
             part = [effect for effect in effects if reaches(float(getattr(effect, name)), KNOWN_FROM) is known]

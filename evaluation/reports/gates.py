@@ -1,7 +1,5 @@
 """The gates beside each other: how often each has passages searched for, and how well it ranks what the LM knows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from keqa.data.question import quiz_key

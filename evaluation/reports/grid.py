@@ -1,7 +1,5 @@
 """Tables and figures as data: what they hold, how it is shown, and the notes under it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -32,7 +30,6 @@ class Column(NamedTuple):
 
     @property
     def full(self) -> str:
-        """Group and name in one, where there is one line only."""
         return f"{self.group} {self.name}".strip()
 
 
@@ -56,8 +53,7 @@ class Grid:
         names = [column.full for column in self.columns]
         return [dict(zip(names, (cell.value for cell in row), strict=True)) for row in self.rows]
 
-    def noted(self, *notes: str) -> Grid:
-        """The same with further notes."""
+    def noted(self, *notes: str) -> "Grid":
         return replace(self, notes=(*self.notes, *notes))
 
 
@@ -138,7 +134,6 @@ def number(value: float | None, digits: int = 3, *, signed: bool = False) -> Cel
 
 
 def share(value: float | None) -> Cell:
-    """A cell with a share, in per cent."""
     return EMPTY if value is None else Cell(value, f"{100 * value:.1f} %")
 
 
@@ -148,7 +143,6 @@ def fraction(part: int, whole: int) -> Cell:
 
 
 def p_value(value: float | None) -> Cell:
-    """A cell with a p-value."""
     return EMPTY if value is None else Cell(value, "<.001" if value < 0.001 else _bare(f"{value:.3f}"))
 
 

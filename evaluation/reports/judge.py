@@ -1,7 +1,5 @@
 """Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -56,7 +54,6 @@ def compared_answers(quiz: QuizRecord) -> Iterator[tuple[str, str, bool]]:
 
 
 def key_of(quiz: str, first: str, second: str) -> PairKey:
-    """By what a pair is known."""
     return quiz_key(quiz), frozenset((first, second))
 
 

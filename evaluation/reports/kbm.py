@@ -8,8 +8,6 @@ of certainty (KBM-Cer). Random retrieval at a row's own ratio needs no run: of e
 ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Table 1 of the KEQA paper: every method and ablation on every kind of question, with costs and significance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,7 +52,6 @@ class _Score:
 
     @property
     def full(self) -> str:
-        """Group and heading in one."""
         return f"{self.group.name} {self.heading}".strip()
 
     def best(self, rows: Sequence[Entry]) -> Entry | None:

@@ -1,7 +1,5 @@
 """Tables 3 to 6 and Figures 3 to 5 of the KEQA paper: other retrievers, language models and settings, costs, steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Columns that several tables have where there is anything to say: of failures, of declining, of searching in vain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from keqa.data.question import quiz_key

@@ -1,7 +1,5 @@
 """The figures that papers print, to stand beside those of a run: a YAML file each in `papers`."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,7 +9,6 @@ import yaml  # type: ignore[import-untyped]
 
 @cache
 def paper(name: str) -> dict[str, Any]:
-    """All that is kept of a paper."""
     found: dict[str, Any] = yaml.safe_load((files(__package__) / "papers" / f"{name}.yaml").read_text("utf-8"))
     return found
 

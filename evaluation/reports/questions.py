@@ -4,8 +4,6 @@ Most of a line of a run file is the text of its passages. Here a question keeps 
 quizzes packed, so that very many of them can be held at once.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import zlib
@@ -75,7 +73,7 @@ class QuestionRow:
     answer_type: AnswerType
     choices: tuple[str, ...]
     kind: str
-    numbers: array[float]
+    numbers: "array[float]"
     right: bool
     failed: bool
     answered: bool
@@ -117,7 +115,7 @@ class QuestionRow:
         return self._examined[0]
 
     @property
-    def checked(self) -> Iterator[QuizRow]:
+    def checked(self) -> "Iterator[QuizRow]":
         """The quizzes whose gold answers are known; one that is the question itself has the question's."""
         quizzes, golds = self._examined
         for quiz in (quiz for quiz in quizzes if quiz.resolved is not None and quiz.samples):
@@ -220,7 +218,6 @@ def measure(name: str, lines: Sequence[QuestionRow]) -> float | None:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
     return sum(values) / len(values) if values else None
 
 
@@ -254,7 +251,7 @@ answering seconds`` and so on those of the calls of a step, added up, and ``tota
 as they were asked."""
 
 
-def _numbers(line: RunLine) -> array[float]:
+def _numbers(line: RunLine) -> "array[float]":
     """What is known of a question, in the order of `NUMBERS`, and NaN for what it has not."""
     cost = Cost() if line.record is None else line.record.cost
     total = cost.total

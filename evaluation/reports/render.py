@@ -1,7 +1,5 @@
 """One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; figures as pictures."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io
@@ -222,7 +220,6 @@ def can_draw() -> bool:
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
-    """Draw a figure into files."""
     if not can_draw():
         raise MissingExtraError("plots", "Drawing figures")
     # The canvas is made by itself, without pyplot: no display is looked for, and no figure is kept alive.
@@ -255,7 +252,7 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
     return paths
 
 
-def _add(axes: Axes, series: Series, number: int) -> Artist:
+def _add(axes: "Axes", series: Series, number: int) -> "Artist":
     color, marker = f"C{number % _COLORS}", _MARKERS[number % len(_MARKERS)]
     if series.style == "points":
         return axes.scatter(series.x, series.y, color=color, marker=marker, s=36)

@@ -1,7 +1,5 @@
 """Runs as the rows of a table, their questions as its groups of columns, and which rows are points of one curve."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -62,7 +60,6 @@ class Entry:
 
     @property
     def means(self) -> tuple[str | None, ...]:
-        """The language model that answers, and what is searched."""
         return self.settings.lm, self.settings.retriever
 
     @property
@@ -98,7 +95,7 @@ class Entry:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
         return unparsed(self.within()) <= NOT_COMPARABLE_ABOVE
 
-    def within(self, group: Group | None = None) -> list[QuestionRow]:
+    def within(self, group: "Group | None" = None) -> list[QuestionRow]:
         """Its lines of a group; all of them where that is None."""
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
 
@@ -108,7 +105,7 @@ class Entry:
     def of(self, questions: Iterable[Identity]) -> list[QuestionRow]:
         return [self.lines[one] for one in questions]
 
-    def checked(self, group: Group | None = None) -> Iterator[QuizRow]:
+    def checked(self, group: "Group | None" = None) -> Iterator[QuizRow]:
         """The quizzes of a group whose gold answers are known, each text once and one in memory at a time."""
         seen: set[str] = set()
         for quiz in (quiz for line in self.within(group) for quiz in line.checked):

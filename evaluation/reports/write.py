@@ -1,7 +1,5 @@
 """Every table and figure that runs have the numbers for, as files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

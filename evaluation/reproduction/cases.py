@@ -6,8 +6,6 @@ the JSON that the command prints, such as ``at: scores/task=decompose&demonstrat
 Makefile is; what its commands write lies in ``{folder}``, so that none overwrites other work.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -61,7 +59,7 @@ class Expected(BaseModel, frozen=True, extra="forbid", strict=True):
     tolerance: float = Field(ge=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _one_source(self) -> Expected:
+    def _one_source(self) -> "Expected":
         sources = [(self.at,), (self.table, self.row, self.column), (self.run, self.measure)]
         given = [source for source in sources if any(part is not None for part in source)]
         if len(given) != 1 or None in given[0]:
@@ -111,17 +109,14 @@ class Checked(NamedTuple):
 
     @property
     def difference(self) -> float | None:
-        """Measured less expected."""
         return None if self.measured is None else self.measured - self.figure.expected
 
     @property
     def reproduced(self) -> bool:
-        """Whether it is as near as it should be."""
         return self.difference is not None and abs(self.difference) <= self.figure.tolerance + _ROUNDING
 
 
 def case_names() -> list[str]:
-    """The names of the cases that come with this version."""
     return sorted(file.name.removesuffix(_ENDING) for file in _SHIPPED.iterdir() if file.name.endswith(_ENDING))
 
 

@@ -1,7 +1,5 @@
 """The KEQA paper's figures beside those of a run of its experiments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from keqa.evaluation.reports.grid import Grid, Named, number, table, text

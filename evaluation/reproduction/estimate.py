@@ -1,7 +1,5 @@
 """Calls, tokens and price of experiments: from a rehearsal of a few questions, or of runs that were made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -70,10 +68,9 @@ class Estimate:
 
     @property
     def total(self) -> CostBounds:
-        """Over all language models."""
         return CostBounds(*map(total, zip(*self.bounds.values(), strict=True)))
 
-    def of(self, model: str) -> Estimate:
+    def of(self, model: str) -> "Estimate":
         """That of one language model alone."""
         spent = None if self.expected is None else {model: self.expected.get(model, Spent())}
         return replace(self, bounds={model: self.bounds[model]}, expected=spent)
@@ -287,7 +284,6 @@ class TrainingCost(NamedTuple):
 
     @property
     def asked(self) -> int:
-        """How often a question was asked."""
         return self.learned + self.held * self.rounds
 
     def asks(self, questions: int) -> int:
@@ -318,7 +314,6 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
 
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
-    """What everything has cost, a row a run."""
     shown = [(dataset, label, list(spent.items())) for dataset, label, (_, spent) in rows]
     shown.append(("all", "", [pair for _, _, pairs in shown for pair in pairs]))
     lines: list[list[Named]] = []

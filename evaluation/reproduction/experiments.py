@@ -1,7 +1,5 @@
 """The papers' own experiments, as the runs that they take: their YAML files in `reports/papers` say which."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

@@ -4,8 +4,6 @@ The draws are those of `keqa.optimize.boundary.collect`: of each question as man
 them (ALL RAG), so that either indicator, accuracy or certainty, is known on both sides (sections 2.1 and 2.2).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +18,7 @@ from dspy.utils.exceptions import DSPyError
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.question import quiz_key
 from keqa.evaluation.records import Run, RunLine
-from keqa.evaluation.reports.effect import BOUNDS, CHANGES, INDICATORS, correlation, intervals
+from keqa.evaluation.reports.effect import CHANGES, INDICATORS, correlation, intervals
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import paper, published
 from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
@@ -111,10 +109,9 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
     """Figure 2: what passages do, by accuracy and by certainty, each with its own changes."""
     rows: list[list[Named]] = []
     for indicator in INDICATORS:
-        for place, part in enumerate(intervals(sides, indicator)):
-            closed = "]" if place == len(BOUNDS) - 2 else ")"
+        for interval, part in intervals(sides, indicator).items():
             changes = Counter(one.change(indicator) for one in part)
-            rows.append([("without passages", text(f"{indicator} [{BOUNDS[place]}, {BOUNDS[place + 1]}{closed}"))])
+            rows.append([("without passages", text(interval))])
             rows[-1].append(("questions", count(len(part))))
             rows[-1] += [(name, share(changes[name] / len(part) if part else None)) for name in CHANGES]
             for head, of in (("LLM Only", "memory"), ("ALL RAG", "read")):

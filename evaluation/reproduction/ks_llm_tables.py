@@ -1,7 +1,5 @@
 """The KS-LLM paper's Tables 1 to 3 and Figure 3 from run files, with its figures and the recall of the selection."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -65,7 +63,6 @@ def selection_recall(line: RunLine) -> bool | None:
 
 
 def ks_llm_tables(runs: Sequence[KSRun]) -> list[Grid]:
-    """Every table that the runs hold something for."""
     found = (_overall(runs), _lengths(runs), _sentences(runs), _case(runs))
     return [grid for grid in found if grid is not None]
 

@@ -4,13 +4,11 @@ What ships is an archive for each language model of what `keqa reproduce real --
 replies, scores and costs, without prompts, passages, questions and gold answers; for each question stands its digest.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -23,10 +21,10 @@ from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.loading import sampled
 from keqa.errors import InputError
 from keqa.evaluation.questions import Questions, of_name
-from keqa.evaluation.records import Run, RunLine, header_line, run_line
+from keqa.evaluation.records import RunLine, header_line, run_line
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import UNREADABLE
-from keqa.evaluation.run_file import read_run
+from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.fingerprint import digest
 from keqa.programs.records import QuestionRecord, QuizRecord
@@ -88,7 +86,6 @@ class RealRun(NamedTuple):
 
 
 def spec_of(row: str) -> Spec:
-    """The method of a row, under the name of the row."""
     about = DESIGN["rows"][row]
     return replace(parse_spec(about.get("method", row)), arguments=about.get("arguments", {}), label=row)
 
@@ -148,7 +145,6 @@ def ship(folder: Path, archive: Path) -> int:
 
 
 def shipped_runs() -> list[RealRun]:
-    """What ships."""
     found: list[RealRun] = []
     for archive in sorted((_PACKAGE / "real").iterdir(), key=lambda one: one.name):
         if archive.name.endswith(_ARCHIVE):
@@ -160,7 +156,7 @@ def shipped_runs() -> list[RealRun]:
 
 def collected_runs(out: Path) -> list[RealRun]:
     """What was collected into a folder, as it would ship."""
-    return [_read(path) for folder in sorted(out.glob("*")) for path in _run_files(folder)]
+    return [_read(path, shipped) for folder in sorted(out.glob("*")) for path in _run_files(folder)]
 
 
 def with_most(runs: Iterable[RealRun]) -> list[RealRun]:
@@ -180,10 +176,10 @@ def _run_files(folder: Path) -> list[Path]:
     return [path for path in places if path.is_file()]
 
 
-def _read(path: Path) -> RealRun:
-    run: Run[RunLine] = read_run(path)
-    lm = (run.header.configuration.lm or "").partition("@")[0]
-    return RealRun(lm, run.header.dataset, run.header.label, {line.id: shipped(line) for line in run.lines})
+def _read(path: Path, kept: Callable[[RunLine], RunLine] = lambda line: line) -> RealRun:
+    header = read_header(path)
+    lm = (header.configuration.lm or "").partition("@")[0]
+    return RealRun(lm, header.dataset, header.label, {line.id: kept(line) for line in iter_lines(path)})
 
 
 def real_tables(runs: Sequence[RealRun]) -> list[Grid]:
@@ -196,7 +192,6 @@ def real_tables(runs: Sequence[RealRun]) -> list[Grid]:
 
 
 def title_of(label: str) -> str:
-    """What a row is called."""
     return str(DESIGN["rows"][label].get("title") or spec_of(label).method.title)
 
 
@@ -315,6 +310,5 @@ def _kinds(lines: Sequence[RunLine]) -> Iterator[Named]:
 
 
 def loops(said: str) -> bool:
-    """Whether a reply says the same again and again."""
     found = _LOOP.search(said)
     return found is not None and len(found.group()) >= _SHORTEST_LOOP

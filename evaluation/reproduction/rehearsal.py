@@ -5,8 +5,6 @@ gate retrieves and every loop runs to its end: what a real LM costs lies between
 quizzes than the stand-in.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import itertools
@@ -42,8 +40,7 @@ class Spent(NamedTuple):
     read: float = 0.0
     written: float = 0.0
 
-    def times(self, factor: float) -> Spent:
-        """So many times as much."""
+    def times(self, factor: float) -> "Spent":
         return Spent(*(factor * part for part in self))
 
 
@@ -76,11 +73,10 @@ class StandIn:
             cache=False,
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> StandIn:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "StandIn":
         return self
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """Reply with every field that is asked for."""
         texts = [str(request.system or ""), *(message.text or "" for message in request.messages)]
         asked = [(name, kind) for name, kind in _ASKED.findall(texts[-1]) if name != "completed"]
         sections = [f"[[ ## {name} ## ]]\n{self._value(name, kind)}" for name, kind in asked]
@@ -136,11 +132,10 @@ class _InThread:
     def __init__(self, engine: StandIn) -> None:
         self._engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _InThread:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_InThread":
         return self
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """As the other, in a thread."""
         return await asyncio.to_thread(self._engine.complete, request)
 
     async def aclose(self) -> None:

@@ -1,7 +1,5 @@
 """What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -8,12 +8,10 @@ a new one joins without moving the others. How a draw stays independent of its b
 `keqa.lms.local.sampling`. Imported only once a local model is wanted, for it imports torch.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from cachetools import LRUCache
@@ -38,9 +36,9 @@ class _Reading(NamedTuple):
     def size(self) -> int:
         return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
 
-    def copy(self, logits: torch.Tensor | None) -> _Reading:
+    def copy(self, logits: torch.Tensor | None) -> Self:
         """The same in memory of its own, so that the batch it was read in can be let go."""
-        return _Reading([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
+        return type(self)([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
 
 
 class _CacheLayer:
@@ -72,7 +70,6 @@ class ReadLayer(_CacheLayer):
         self.beginning = beginning
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
-        """Put the shared beginning before what was read now."""
         if self.beginning is not None:
             rows = key_states.shape[0]
             keys, values = self.beginning
@@ -82,7 +79,6 @@ class ReadLayer(_CacheLayer):
         return key_states, value_states
 
     def get_seq_length(self) -> int:
-        """How many tokens are held so far."""
         if self.keys is not None:
             return int(self.keys.shape[2])
         return 0 if self.beginning is None else int(self.beginning[0].shape[1])
@@ -114,7 +110,6 @@ class Layers:
         self.layers = layers
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> Pair:
-        """Hand over to a layer."""
         return self.layers[layer].update(keys, values)
 
 
@@ -164,7 +159,6 @@ class Decoder:
 
     @property
     def busy(self) -> bool:
-        """Whether texts are being drawn."""
         return bool(self._jobs)
 
     def room(self, job: Job, waiting: Sequence[Job] = ()) -> bool:

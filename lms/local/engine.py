@@ -52,7 +52,6 @@ class LocalEngine(ABC):
     """The most tokens that prompt and reply may have together."""
 
     def __init__(self, path: str) -> None:
-        """Load a model; `shared` avoids loading the same one twice."""
         self.path = path
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -89,16 +88,13 @@ class LocalEngine(ABC):
         return f"{type(self).__name__}({self.path!r})"
 
     def dump_state(self) -> dict[str, Any]:
-        """What is saved with a program: where the model is, not the model."""
         return {"path": self.path}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> Self:
-        """The engine of a saved program, shared with others of the same path."""
         return cls.shared(state["path"])
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """Answer one request."""
         return self.submit(request).result()
 
     def stream(self, request: lm15.Request) -> Any:
@@ -266,24 +262,19 @@ class AsyncEngine:
         self.engine = engine
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself, as its engine."""
         return self
 
     def dump_state(self) -> dict[str, Any]:
-        """As the engine's."""
         return self.engine.dump_state()
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> Self:
-        """As the engine's."""
         return cls(cls._of.load_state(state))
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """As the engine's, without blocking the loop."""
         return await asyncio.wrap_future(self.engine.submit(request))
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
-        """As the engine's: the response in one piece, as events."""
         for event in lm15.response_to_events(await self.complete(request)):
             yield event
 

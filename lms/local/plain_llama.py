@@ -4,8 +4,6 @@ Only what is computed here exactly as there, to the last bit, is read here; what
 more than its weights and sizes is left to transformers.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import json
 from pathlib import Path
@@ -46,31 +44,10 @@ def _kind(folder: Path) -> tuple[Any, ...]:
     return alike, _SIZES & config.keys(), *fixed, (folder / _TEMPLATE).read_text(encoding="utf-8")
 
 
-def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:
-    """Read tokenizer and model of a folder that is `readable`."""
-    config = SimpleNamespace(**_json(folder, "config.json"))
-    config.get_text_config = lambda decoder=True: config
-    with torch.device("meta"):
-        model = PlainLlama(config)
-    try:
-        weights = {name: value.to(dtype) for name, value in load_file(folder / "model.safetensors").items()}
-        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
-        model.load_state_dict(weights, assign=True)
-        tokenizer = PlainTokenizer(folder)
-    except OSError:
-        raise
-    except Exception as error:
-        # Both libraries raise types of their own.
-        raise ValueError(str(error)) from error
-    model.generation_config = SimpleNamespace(**_json(folder, "generation_config.json"))
-    return tokenizer, model
-
-
 class PlainTokenizer:
     """What `keqa.lms.local.tokenizing.Texts` needs of a tokenizer, by the names that transformers has for it."""
 
     def __init__(self, folder: Path) -> None:
-        """Read it from a folder."""
         self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.backend_tokenizer.no_truncation()
         self.backend_tokenizer.no_padding()
@@ -89,11 +66,9 @@ class PlainTokenizer:
     def apply_chat_template(
         self, messages: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
     ) -> str:
-        """The prompt as a text."""
         return str(self._template.render(messages=messages, add_generation_prompt=add_generation_prompt))
 
     def decode(self, tokens: list[int], *, skip_special_tokens: bool) -> str:
-        """The text of tokens."""
         return str(self.backend_tokenizer.decode(tokens, skip_special_tokens=skip_special_tokens))
 
 
@@ -103,7 +78,6 @@ class PlainLlama(nn.Module):
     generation_config: Any
 
     def __init__(self, config: Any) -> None:
-        """Make it without weights."""
         super().__init__()
         self.config = config
         words, blocks = _Embedding(config.vocab_size, config.hidden_size), range(config.num_hidden_layers)
@@ -112,7 +86,6 @@ class PlainLlama(nn.Module):
         self.lm_head = _Linear(config.hidden_size, config.vocab_size, bias=False)
 
     def get_output_embeddings(self) -> nn.Module:
-        """The layer that gives the logits."""
         return self.lm_head
 
     def forward(
@@ -192,6 +165,26 @@ class _Block(nn.Module):
 def _turned(states: torch.Tensor) -> torch.Tensor:
     first, second = states.chunk(2, dim=-1)
     return torch.cat((-second, first), dim=-1)
+
+
+def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:
+    """Read tokenizer and model of a folder that is `readable`."""
+    config = SimpleNamespace(**_json(folder, "config.json"))
+    config.get_text_config = lambda decoder=True: config
+    with torch.device("meta"):
+        model = PlainLlama(config)
+    try:
+        weights = {name: value.to(dtype) for name, value in load_file(folder / "model.safetensors").items()}
+        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+        model.load_state_dict(weights, assign=True)
+        tokenizer = PlainTokenizer(folder)
+    except OSError:
+        raise
+    except Exception as error:
+        # Both libraries raise types of their own.
+        raise ValueError(str(error)) from error
+    model.generation_config = SimpleNamespace(**_json(folder, "generation_config.json"))
+    return tokenizer, model
 
 
 def _json(folder: Path, name: str) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A model of this process, as DSPy's optimizers fine-tune one, too: it comes back as an adapter in a folder."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,23 +16,6 @@ from keqa.lms.local.weights import FREE, TRAINING, fingerprint, place_of
 
 # The reply is complete where this marker starts; a weak LM would ramble on after it.
 _STOP = ("[[ ## completed ## ]]",)
-
-
-def build_in_process(model: str, *, max_tokens: int | None = None, **settings: Any) -> InProcessLM:
-    """The language model of ``keqa/…``, ``local/…``, ``transformers/…`` or ``vllm/…``, with its weights loaded."""
-    provider, _, name = model.partition("/")
-    path = place_of(provider, name)
-    both = (VLLMEngine, AsyncVLLMEngine) if provider == "vllm" else (TransformersEngine, AsyncTransformersEngine)
-    engine = both[0].shared(path)
-    label = Path(path).name if provider in FREE and Path(path).exists() else name
-    return InProcessLM(
-        f"{provider}/{label}@{fingerprint(path)}",
-        provider=None if provider == "vllm" else LocalProvider(model),
-        engine=engine,
-        async_engine=both[1](engine),
-        max_tokens=max_tokens or 256,
-        **{"stop": list(_STOP), **settings},
-    )
 
 
 class InProcessLM(dspy.LM):
@@ -54,6 +35,23 @@ class InProcessLM(dspy.LM):
             made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
         copied: dspy.LM = dspy.LM.copy(made, **kwargs)
         return copied
+
+
+def build_in_process(model: str, *, max_tokens: int | None = None, **settings: Any) -> InProcessLM:
+    """The language model of ``keqa/…``, ``local/…``, ``transformers/…`` or ``vllm/…``, with its weights loaded."""
+    provider, _, name = model.partition("/")
+    path = place_of(provider, name)
+    both = (VLLMEngine, AsyncVLLMEngine) if provider == "vllm" else (TransformersEngine, AsyncTransformersEngine)
+    engine = both[0].shared(path)
+    label = Path(path).name if provider in FREE and Path(path).exists() else name
+    return InProcessLM(
+        f"{provider}/{label}@{fingerprint(path)}",
+        provider=None if provider == "vllm" else LocalProvider(model),
+        engine=engine,
+        async_engine=both[1](engine),
+        max_tokens=max_tokens or 256,
+        **{"stop": list(_STOP), **settings},
+    )
 
 
 class LocalTrainingJob(TrainingJob):

@@ -7,8 +7,6 @@ matrix products of different shapes differ in the last bits of a float, which mo
 within that distance of a border between two tokens.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

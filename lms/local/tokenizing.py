@@ -105,7 +105,6 @@ class Texts:
         return ended
 
     def piece(self, token: int) -> str:
-        """The text of one token."""
         piece = self._pieces.get(token)
         if piece is None:
             piece = self._pieces[token] = self.decode([token], special=True)

@@ -7,8 +7,6 @@ the same weights as a run that was never stopped. Nothing is pickled.
 A model is trained on what it is to write, as `keqa.lms.local.tokenizing` would show it the prompt, and on nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -20,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
@@ -52,7 +50,7 @@ class TrainingConversation:
     soft: Sequence[SoftChoice] = ()
 
     @classmethod
-    def of(cls, data: Any) -> TrainingConversation:
+    def of(cls, data: Any) -> Self:
         """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's."""
         messages = data.get("messages") if isinstance(data, Mapping) else None
         texts = [one for one in messages or () if isinstance(one, Mapping) and isinstance(one.get("content"), str)]
@@ -79,7 +77,6 @@ class TrainingOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         for name in ("rank", "alpha", "epochs", "batch", "longest"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -92,7 +89,7 @@ class TrainingOptions:
             raise ConfigurationError("warmup and dropout must be at least 0 and less than 1")
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> TrainingOptions:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Options by name, as ``train_kwargs`` has them."""
         unknown = sorted({*map(str, values)} - {*cls.__dataclass_fields__})
         if unknown:
@@ -119,7 +116,6 @@ class FineTuned:
 
     @property
     def model(self) -> str:
-        """The model string of the result."""
         return f"transformers/{self.folder}"
 
 

@@ -1,7 +1,5 @@
 """What a boundary model is shown of collected draws, and how well it and the vote of five separate right from wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -4,14 +4,11 @@ Everything is decided by what regressions of other folds say of a question, so t
 that it was fitted to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
 
 from keqa.errors import InputError
 from keqa.optimize.boundary.outcomes import RecordedOutcome
@@ -70,11 +67,10 @@ def fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regressi
     how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": _LEAST_SCALE}
     # A place that no term has is weighed by nothing, and takes time.
     used = np.unique(terms.indices)
-    fit = Fit(signals, terms[:, used], target, np.ones(len(target)), fold, **how)
-    slope, offset = fit.platt(np.full(len(target), True))
-    regression, words = fit.regression(slope, offset), np.zeros(PLACES)
+    regression, said = Fit(signals, terms[:, used], target, np.ones(len(target)), fold, **how).calibrated()
+    words = np.zeros(PLACES)
     words[used] = regression.words
-    return regression.model_copy(update={"words": words.tolist()}), expit(slope * fit.scores + offset)
+    return regression.model_copy(update={"words": words.tolist()}), said
 
 
 class Learner:

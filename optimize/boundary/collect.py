@@ -4,8 +4,6 @@ With a retriever every quiz is there twice, without and with passages: LLM Only 
 kept in a journal as soon as they are made, so that collecting resumes after a kill and asks nothing twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import dspy
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from keqa.data.example import as_examples
 from keqa.data.question import AnswerType, quiz_key
@@ -193,14 +191,15 @@ def read_collected(path: str | Path) -> Collected:
     number, first = next(lines, (1, None))
     if not isinstance(first, dict) or (first.get("format"), first.get("version")) != ("keqa-boundary-quizzes", 1):
         raise InputError(f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one")
-    header = _read(_Header, first, path, number)
-    quizzes = [_read(CollectedQuiz, value, path, number) for number, value in islice(lines, _MOST_QUIZZES)]
+    header = validated(_Header, first, path, number)
+    quizzes = [validated(CollectedQuiz, value, path, number) for number, value in islice(lines, _MOST_QUIZZES)]
     if next(lines, None) is not None:
         raise InputError(f"{path} has more than {_MOST_QUIZZES:,} quizzes, the most that are read")
     return Collected(quizzes, header.dataset, header.split, header.lm, header.tries)
 
 
-def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
+def validated(kind: type[BaseModel], value: Any, path: str | Path, number: int) -> Any:
+    """A line of a file as a model reads it."""
     try:
         return kind.model_validate(value)
     except ValidationError as error:

@@ -4,8 +4,6 @@ A line of JSON is a question with its `draft`, the answer from memory, and wheth
 `answers` from which it follows. Lines of AdaRAGUE's kind (`closed_book`, `one_retrieval`, `ircot`) are read as well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keqa.errors import InputError
 from keqa.metrics.accuracy import contains_answer
-from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz, Probability
+from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz, Probability, validated
 from keqa.programs.boundary.chooser import Seen
 from keqa.programs.boundary.light import root_digest
-from keqa.storage.untrusted import parse_jsonl, read_path, reasons
+from keqa.storage.untrusted import parse_jsonl, read_path
 
 _LARGEST_FILE = 512 << 20
 _SPLITS = re.compile(r"(?:^|[^a-z])(train|dev|val|validation|test)$")
@@ -119,10 +117,7 @@ def read_outcomes(path: str | Path, *, measured: bool = False) -> list[RecordedO
     content = read_path(path, _LARGEST_FILE, error=InputError)
     split, found = _SPLITS.search(Path(path).stem.lower()), []
     for number, value in parse_jsonl(content, path, error=InputError):
-        try:
-            one = RecordedOutcome.model_validate(value)
-        except ValidationError as error:
-            raise InputError(f"{path}, line {number}: {reasons(error)}") from None
+        one = validated(RecordedOutcome, value, path, number)
         if not measured and "test" in (one.split, split[1] if split and not one.split else ""):
             raise InputError(f"{path}, line {number}, is of a test split: nothing learns from that")
         found.append(one)

@@ -6,8 +6,6 @@ those that ask a language model, the figures are on a fifth of the questions. Wh
 trained on them as `Collected`.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -139,7 +137,7 @@ def train_light(
             slope, offset = fit.platt(fold != one)
             calibrated[fold == one] = slope * fit.scores[fold == one] + offset
         first = np.unique(place, return_index=True)[1]
-        return fit.regression(*fit.platt(np.full(len(seen), True))), expit(calibrated[first]).tolist()
+        return fit.calibrated()[0], expit(calibrated[first]).tolist()
 
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
     variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]

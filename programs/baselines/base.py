@@ -1,7 +1,5 @@
 """What the methods that KEQA is compared with have in common: settings, searches, answers, how these are recorded."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,7 +55,7 @@ class Reply:
     read: int = 0
 
     @classmethod
-    def of(cls, prediction: dspy.Prediction, read: int = 0) -> Reply:
+    def of(cls, prediction: dspy.Prediction, read: int = 0) -> Self:
         """What a prediction says."""
         return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
 

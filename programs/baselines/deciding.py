@@ -1,7 +1,5 @@
 """Methods that decide of the whole question whether to search for it: KBM, Rowen, Self-RAG and SlimPLM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple

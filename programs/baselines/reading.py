@@ -1,7 +1,5 @@
 """Methods that answer at once: from memory, from all that is found, or from an evidence document, as KS-LLM does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal

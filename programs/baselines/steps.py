@@ -1,7 +1,5 @@
 """Methods that reason and search step by step: IRCoT and FLARE, sentence by sentence, ReAct and SearChain."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +32,7 @@ from keqa.programs.examination import means_the_same
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
+from keqa.programs.stages.probabilities import LOGPROBS, model_of, output_tokens, tokens_of, word_probabilities
 from keqa.programs.stages.stage import Answering, Summarizing
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import sentences
@@ -213,8 +211,7 @@ class FLARE(ChainBaseline):
         """The next sentence from memory, with the probability of each word."""
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
         prediction = await ask(self.extend, "reason", fitting=[], config=dict(LOGPROBS), **inputs)
-        model = str(getattr(self.extend.lm or dspy.settings.lm, "model", "the language model"))
-        (tokens,) = tokens_of(prediction, 1, model, "FLARE", "another method, such as IRCoT")
+        (tokens,) = tokens_of(prediction, 1, model_of(self.extend), "FLARE", "another method, such as IRCoT")
         sentence = first_sentence(text_of(prediction.thought))
         return sentence, word_probabilities(sentence, output_tokens(tokens, "thought"))
 

@@ -4,8 +4,6 @@
 that may come from a stranger.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples o
 balanced few, the same for every quiz, or those that are most like it. Its instruction may be one that GEPA wrote.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from abc import abstractmethod
@@ -181,7 +179,6 @@ class KnownQuiz(Strict):
     root: Root
 
     def shown(self) -> dspy.Example:
-        """As a demonstration."""
         return dspy.Example(reference=[], **self.model_dump(exclude={"root"}))
 
 
@@ -215,7 +212,6 @@ class PromptedModel(AskedModel):
             return _verdicts(predictor, lm, quiz=quiz, reference=passages, **kind)
 
     def predictor(self) -> dspy.Predict:
-        """What asks, without examples."""
         signature = JudgeKnowledge
         return dspy.Predict(signature if self.instruction is None else signature.with_instructions(self.instruction))
 

@@ -107,7 +107,6 @@ class _Answer:
         return f"name {min(len(self.words), 4)}" if text[:1].isupper() else "words"
 
     def like(self, other: _Answer, chain: Sequence[str]) -> str:
-        """How another answer compares."""
         if self.joined == other.joined:
             return "same"
         if other.abstains:
@@ -339,7 +338,6 @@ class Chooser(Strict):
                     raise ValueError(f"step {count} weighs what this version does not see")
 
     def choose(self, seen: Seen) -> Choice:
-        """Choose by the answers so far."""
         count = len(seen.answers)
         if not 1 <= count <= len(self.steps):
             raise ConfigurationError(f"this chooser judges 1 to {len(self.steps)} answers, not {count}")
@@ -350,7 +348,6 @@ class Chooser(Strict):
         return Choice(WAYS[max(range(count), key=right.__getitem__)], right, onward)
 
     def written(self) -> dict[str, Any]:
-        """All that it is, as JSON values."""
         return self.model_dump(mode="json")
 
     def spec(self) -> Mapping[str, Any]:
@@ -359,7 +356,6 @@ class Chooser(Strict):
 
 
 def chooser_from(value: Any, where: str | Path) -> Chooser:
-    """A chooser from JSON values, which may come from a stranger."""
     try:
         return Chooser.model_validate(value)
     except ValidationError as error:
@@ -367,6 +363,5 @@ def chooser_from(value: Any, where: str | Path) -> Chooser:
 
 
 def read_chooser(path: str | Path) -> Chooser:
-    """Read the file of a chooser, which may come from a stranger."""
     content = read_path(path, _LARGEST_FILE)
     return chooser_from(parse_json(content, path), path)

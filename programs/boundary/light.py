@@ -5,8 +5,6 @@ by their exact answers after normalisation, as in KBM, and not by a judge: so th
 holds nothing but bounded numbers and names, and may name built-in embedders only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -104,7 +102,6 @@ class SavedModel(Strict):
     about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def written(self) -> dict[str, Any]:
-        """All that it is, as JSON values."""
         return self.model_dump(mode="json")
 
     @abstractmethod
@@ -168,7 +165,6 @@ def certainty(draws: Draws, form: CertaintyForm = "by_samples") -> float:
 
 
 def signal_values(reads: Reads, draws: Draws, probabilities: bool) -> dict[str, float]:
-    """The signals of draws by name."""
     if reads == "quiz":
         return {}
     draws = draws.first(1) if reads == "draft" else draws
@@ -219,7 +215,6 @@ class Regression(Strict):
     offset: Number
 
     def probability(self, signals: Mapping[str, float], embedding: Any) -> float:
-        """What it says of a quiz."""
         import numpy as np
 
         if len(embedding) != len(self.words):

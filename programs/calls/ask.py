@@ -13,8 +13,6 @@ copy of it another ``rollout_id`` and a temperature. A program gives its samples
 has to be a part of them, or else every rollout would draw the same samples.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import hashlib
@@ -77,7 +75,7 @@ async def ask(
     draws: int | None = None,
     numbered: bool = False,
     fitting: list[str] | dict[int, str] | None = None,
-    copies: Copies | None = None,
+    uncopied: str | None = None,
     told: str | None = None,
     draft: bool = False,
     usable: Callable[[dspy.Prediction], object] | None = None,
@@ -96,8 +94,9 @@ async def ask(
         numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
         fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
             the worse half of them is dropped, from here too.
-        copies: Refuses what was copied from a demonstration; then none is shown any more. Language models that are
-            asked without any lose the form, so one short line without a marker is an answer as well.
+        uncopied: The output field that is refused where it was copied from a demonstration; then none is shown any
+            more. Language models that are asked without any lose the form, so one short line without a marker is an
+            answer as well.
         told: The output field whose words are told to whoever hears of the question, while they are written.
         draft: Whether what they say is checked afterwards.
         usable: See `predict`.
@@ -109,6 +108,7 @@ async def ask(
     """
     if fitting is not None:
         arguments["passages"], shorter = copy(fitting), partial(_halved, fitting, number)
+    copies = None if uncopied is None else Copies(predictor, arguments, uncopied)
     tried = _Attempts(stage, number, draws if draws is not None else ANSWER if for_answer else JUDGEMENT)
     while True:
         checks = [] if usable is None else [usable]

@@ -1,7 +1,5 @@
 """Asking from outside: many questions side by side, each ending in an answer or a typed failure, or one as a stream."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import queue
@@ -31,14 +29,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one question of a batch ended.
+    """How one question of a batch ended: its place from 0, what was given, and wall time.
 
-    Attributes:
-        position: Its place in the batch, from 0.
-        item: What was given as the question.
-        record: Its record; None where it could not be asked at all.
-        error: Why it has no answer; None where it has one.
-        seconds: Wall time.
+    Without a record it could not be asked at all; where there is no answer, the error says why.
     """
 
     position: int

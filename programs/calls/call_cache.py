@@ -5,8 +5,6 @@ Cached are calls whose answer is settled: those at temperature 0, and samples, w
 samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dspy
 
@@ -88,7 +86,7 @@ class CallCache(Closing):
         self.hits = self.misses = 0
 
     @contextmanager
-    def installed(self) -> Iterator[CallCache]:
+    def installed(self) -> Iterator[Self]:
         """Within this context it is DSPy's cache, for all threads of the process."""
         with install_cache(self):
             yield self

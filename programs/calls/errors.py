@@ -1,7 +1,5 @@
 """How one call fails: with an error that the user must see, with a fault in a program, or so that it can be mended."""
 
-from __future__ import annotations
-
 import builtins
 import re
 import traceback

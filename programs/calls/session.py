@@ -5,8 +5,6 @@ Stages are written once, as coroutines. Blocking callers have them run in one ev
 same one. Only leaf calls occupy the bound, so that any number of quizzes finishes with a bound of 1.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import os
@@ -18,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -43,7 +41,7 @@ class NoCopy(Generic[T]):
     def __init__(self, value: T) -> None:
         self.value = value
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoCopy[T]:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
 
@@ -66,11 +64,11 @@ class CallLimiter:
         self._semaphores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
         self._semaphores = weakref.WeakKeyDictionary()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CallLimiter:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[type[CallLimiter], tuple[int]]:
-        return (CallLimiter, (self.workers,))
+    def __reduce__(self) -> tuple[type[Self], tuple[int]]:
+        return (type(self), (self.workers,))
 
     def semaphore(self) -> asyncio.Semaphore:
         """The bound for the running event loop."""
@@ -122,7 +120,7 @@ class CallMeter(UsageTracker):
         self.saved: float | None = None
         self.history: list[dict[str, Any]] = []
 
-    def __enter__(self) -> CallMeter:
+    def __enter__(self) -> Self:
         # A call that never ran, because the question had failed meanwhile, costs nothing; nor does the wait before.
         current().calls.append(self)
         self.started = time.perf_counter()

@@ -8,8 +8,6 @@ on until the token limit, or spoil a marker. Half an answer must not pass for on
 whole, the answer's first line counts where it is complete, and of a line that was cut off its complete sentences do.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -294,10 +292,11 @@ def _first_complete(value: str) -> str | None:
 class Copies:
     """Refuses what stands in a demonstration of the prompt and not in its inputs; then none is shown any more."""
 
-    def __init__(self, predictor: dspy.Predict, inputs: Iterable[str], field: str = "answer") -> None:
+    def __init__(self, predictor: dspy.Predict, inputs: Mapping[str, Any], field: str = "answer") -> None:
         """Set up for a call and its further attempts; `inputs` are all that the prompt says beside demonstrations."""
         self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
-        self._inputs = {word for text in inputs for word in words_of(text)}
+        asked = (inputs.get(name) for name in predictor.signature.input_fields if name != "answer_type")
+        self._inputs = {word for value in asked for text in _texts_in(value) for word in words_of(text)}
         self._field = field
         self._found = self._left_out = False
 
@@ -340,6 +339,10 @@ class Copies:
         """Whether a text has a word of the inputs, or needs none, so that it is about what was asked."""
         words = content_words(text) or words_of(text)
         return _needs_no_words(text) or any(stands_in(word, self._inputs) for word in words)
+
+
+def _texts_in(value: Any) -> Iterable[str]:
+    return [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value or ()
 
 
 def _needs_no_words(text: str) -> bool:

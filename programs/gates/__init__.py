@@ -5,8 +5,6 @@ tables, settings and saved programs read; `keqa.programs.registry.register_gate`
 process runs. docs/extending.md shows how.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any
@@ -90,7 +88,6 @@ GATES: dict[str, type[Any]] = {gate.__name__: gate for gate in _ALL}
 
 
 def questions() -> Iterator[type[GateQuestion]]:
-    """What gates ask the LM in calls of their own."""
     for gate in GATES.values():
         if (question := question_of(gate)) is not None:
             yield question

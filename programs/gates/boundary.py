@@ -1,7 +1,5 @@
 """The gate that decides by a boundary model: it sees what consistency cannot, and needs one draw or none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

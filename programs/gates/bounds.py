@@ -1,7 +1,5 @@
 """Gates that measure nothing: the bounds of a comparison of gates, and chance."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +30,6 @@ class AlwaysRetrieveGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict:
-        """Unknown, always."""
         return Verdict(False)
 
 
@@ -67,7 +64,6 @@ class RandomGate(LeaderGate):
 
     @property
     def name(self) -> str:
-        """For records."""
         return f"random, retrieving {float(self.threshold):.3g}"
 
     def chance(self, quiz: str) -> float:
@@ -78,12 +74,10 @@ class RandomGate(LeaderGate):
         return (int.from_bytes(digest, "big") >> 11) / 2**53
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        """Unknown for that share of the numbers."""
         chance = self.chance(draws.quiz)
         return Verdict(False, chance) if chance < self.threshold else None
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """Known, with the quiz's number."""
         return Verdict(True, self.chance(draws.quiz))
 
 

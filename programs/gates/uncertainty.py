@@ -1,7 +1,5 @@
 """Gates that measure how uncertain a language model is of a quiz, by other means than a vote, and what they ask."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +36,6 @@ class RetrievalDecision(GateQuestion):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decide": DecideRetrieval}
 
     async def run(self, quiz: str, *, number: int | None = None) -> bool:
-        """Whether passages are wanted."""
         return await wants_retrieval(self.decide, quiz, number)
 
 
@@ -66,7 +63,6 @@ class StatedConfidence(GateQuestion):
 
     @staticmethod
     def inputs(draws: Draws) -> dict[str, Any]:
-        """The quiz and its leading answer."""
         asked = {"answer_type": draws.answer_type, "choices": draws.choices}
         return {"quiz": draws.quiz, "answer": draws.leading, **asked}
 
@@ -88,7 +84,6 @@ class StatedConfidence(GateQuestion):
 
 
 def _stated(prediction: dspy.Prediction) -> float:
-    """The confidence that a reply states."""
     text = text_of(prediction.confidence)
     confidence = read_confidence(text)
     if confidence is None:
@@ -119,12 +114,10 @@ class CertaintyGate(AllSamplesGate):
         return f"certainty {self.form} over {self.over}"
 
     def decide(self, draws: Draws) -> Verdict | int:
-        """See `keqa.programs.gates.Gate.decide`."""
         said = super().decide(draws)
         return replace(said, known=False) if isinstance(said, Verdict) and not draws.sizes else said
 
     def measure(self, draws: Draws) -> float:
-        """The certainty."""
         sizes = draws.sizes
         if self.over == "types":
             said = [answer for answer in draws.answers if answer is not None]
@@ -149,11 +142,9 @@ class LexicalSimilarityGate(AllSamplesGate):
 
     @property
     def name(self) -> str:
-        """For records."""
         return f"lexical similarity {self.form}"
 
     def measure(self, draws: Draws) -> float:
-        """The mean similarity over pairs."""
         return lexical_similarity(draws.answers, self.form, draws.answer_type, draws.choices)
 
 
@@ -174,7 +165,6 @@ class ProbabilityGate(AllSamplesGate):
     name: Word = "token probability"
 
     def measure(self, draws: Draws) -> float:
-        """The mean probability."""
         answered = [draw for draw in draws.made if draw.answer is not None]
         if answered and not draws.has_probabilities:
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")

@@ -8,8 +8,6 @@ anything else                  any sentence-transformers model, by name or folde
 =============================  =========================================================================
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import unicodedata
@@ -69,7 +67,6 @@ class HashingEmbedder:
 
     @property
     def name(self) -> str:
-        """``hashing``, with the length of the vectors where it is not the usual one."""
         return HASHING if self.dimension == _DIMENSION else f"{HASHING}-{self.dimension}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -118,7 +115,6 @@ class Remembering:
 
     @property
     def name(self) -> str:
-        """The name of the embedder."""
         return self.embedder.name
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -1,7 +1,5 @@
 """What a utility reference holds: passages whose utility to a quiz is known."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,7 +25,6 @@ class UtilityEntry:
 
 
 def entry_values(entry: UtilityEntry) -> dict[str, Any]:
-    """An entry as JSON values, for `entry_from`."""
     return {name: value for name, value in asdict(entry).items() if value != "" or name not in OPTIONAL}
 
 

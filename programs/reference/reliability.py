@@ -4,8 +4,6 @@ A judge of single passages cannot see that a source, or a document, is out of da
 is true. The labels can, for its passages help less often than others do.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable

@@ -84,11 +84,9 @@ class ReferenceIndex:
 
     @cached_property
     def reliability(self) -> Reliability:
-        """What the labels say of sources and dates."""
         return Reliability(self.entries)
 
     def vectors(self) -> Vectors:
-        """The embeddings, a row for each demonstration."""
         width = max((index.d for index in self._flat.values()), default=0)
         rows = np.zeros((len(self.demonstrations), width), np.float32)
         for label, index in self._flat.items():
@@ -210,17 +208,14 @@ class UtilityReference(Parameter):
 
     @property
     def embedder(self) -> Embedder:
-        """Makes the vectors."""
         return self._embedder.embedder
 
     @property
     def entries(self) -> tuple[UtilityEntry, ...]:
-        """What it was fitted to."""
         return self._index.entries
 
     @property
     def signature_of_entries(self) -> str:
-        """What distinguishes the entries from others."""
         return self._index.signature
 
     def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
@@ -241,7 +236,6 @@ class UtilityReference(Parameter):
         return self
 
     def vectors(self) -> Vectors:
-        """The embeddings of what the entries show, for `fit`."""
         return self._index.vectors()
 
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:
@@ -292,8 +286,7 @@ class UtilityReference(Parameter):
         parts = ("embedder", "k", "least", "variant", "entries")
         known = isinstance(state, Mapping) and set(state) - {"form"} == set(parts)
         if not known or not isinstance(state["entries"], list):
-            what = f"the state of a utility reference, which has {', '.join(parts)} and nothing else"
-            raise ConfigurationError(f"this is not {what}")
+            raise ConfigurationError(f"the state of a utility reference has {', '.join(parts)} and nothing else")
         chosen = {"form": "apart", **{part: state[part] for part in state if part not in ("embedder", "entries")}}
         settings = check(type(self), chosen, "a utility reference")
         entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(state["entries"], start=1)]

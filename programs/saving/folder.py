@@ -41,6 +41,7 @@ from keqa.programs.predictor import (
     learned_from_json,
     prompt_of,
     prompts_of,
+    refused,
 )
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
@@ -49,7 +50,7 @@ from keqa.programs.registry import class_of_saved, made, name_of
 from keqa.programs.saving.values import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.retrievers.text import shown
-from keqa.storage.files import check_writable, publish
+from keqa.storage.files import check_replaceable, check_writable, publish
 from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
@@ -150,14 +151,8 @@ def check_savable(program: Program) -> Prompts:
 
 def check_place(folder: str | Path) -> None:
     """Refuse a folder that `save` could not write to, before work is put into a program for it."""
-    folder = Path(folder).resolve()
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder")
-    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
-    if others:
-        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
     # A program is written beside its place and then renamed.
-    check_writable(folder.parent, "--out")
+    check_writable(check_replaceable(Path(folder), _OWNED).parent, "--out")
 
 
 def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
@@ -288,7 +283,6 @@ def _refuse(changed: list[str], what: str) -> None:
 
 
 def _folder_of(folder: str | Path) -> Path:
-    """A folder as it was given."""
     if not isinstance(folder, str | PathLike):
         raise InputError(f"a program is a folder: give its path, not {shown(folder)}")
     return Path(folder)
@@ -321,10 +315,7 @@ def _read(folder: Path) -> _ProgramFile:
     try:
         found = _ProgramFile.model_validate(state)
     except ValidationError as error:
-        *where, last = map(str, error.errors()[0]["loc"])
-        if error.errors()[0]["type"] == "extra_forbidden":
-            raise ConfigurationError(f"{path} may not hold {last[:80]!a}{' in ' + where[0] if where else ''}") from None
-        raise ConfigurationError(f"{path} is damaged: {'.'.join([*where, last])} cannot be used") from None
+        raise refused(error, str(path)) from None
     if strange := sorted(found.files.keys() - {_ENTRIES, _VECTORS}):
         raise ConfigurationError(
             f"{path} names the file {strange[0][:80]!a}: beside it lie {_ENTRIES} and {_VECTORS}, nothing else"

@@ -1,7 +1,5 @@
 """Settings as the plain values that saved programs hold, and back: from anybody's file, so that none of them acts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What is asked over somebody's own documents in the place of the papers' prompts, and whether an answer is in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations

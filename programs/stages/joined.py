@@ -1,23 +1,20 @@
 """Forms of KEQA's stages that take one call where the papers take several: plan and draft, read and cite."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import dspy
 
 from keqa.data.question import AnswerType, Question, Quiz
-from keqa.errors import ConfigurationError
 from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
-from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.probabilities import LOGPROBS, item_likelihoods, tells_no_probabilities, tokens_in
+from keqa.programs.stages.probabilities import first_tokens, item_likelihoods
 from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
 from keqa.signatures import AnswerAndCite, DraftQuizzes
 
@@ -28,21 +25,11 @@ class Drafting(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"draft": DraftQuizzes}
     follows = ("max_quizzes",)
 
-    # The language model that was found to refuse requests for token probabilities.
-    _refused: str | None = None
-
     async def run(self, question: str, *, own: bool = False) -> tuple[list[Quiz], dict[int, Draw]]:
         """As of `Decomposition`, with the draft of each quiz by its number; without any where they do not match."""
-        model = str(getattr(self.draft.lm or dspy.settings.lm, "model", ""))
-        copies = Copies(self.draft, [question], "quizzes") if own else None
-        asking = partial(ask, self.draft, "decompose", copies=copies, question=question)
+        asking = partial(ask, self.draft, "decompose", uncopied="quizzes" if own else None, question=question)
         try:
-            reply = await (asking() if self._refused == model else asking(config=LOGPROBS))
-        except ConfigurationError as error:
-            if not tells_no_probabilities(error):
-                raise
-            self._refused = model
-            return await self.run(question, own=own)
+            reply = await self.likely(asking, self.draft)
         except CallError as error:
             return not_decomposed(question, error), {}
         quizzes = written_quizzes(reply, question, self.max_quizzes)
@@ -54,8 +41,7 @@ class Drafting(Stage):
         if again is not None:
             # Small language models repeat the question among its quizzes, and add what is none.
             quizzes, places = [Quiz(1, question)], {1: again - 1}
-        given = getattr(reply.completions, "logprobs", None)
-        likely = item_likelihoods(tokens_in(given[0]) if given else [], "drafts", len(drafts))
+        likely = item_likelihoods(first_tokens(reply), "drafts", len(drafts))
         found = [Draw(text, probability=p, first_token=f) for text, (p, f) in zip(drafts, likely, strict=True)]
         count = len(reply.quizzes)
         unmatched = drafts[count:] if len(drafts) >= count else drafts
@@ -108,26 +94,13 @@ class Citing(Stage):
         With `own`, an answer that was copied from a demonstration is refused.
         """
         shown = dict(enumerate(passages, 1))
-
-        def halved(error: CallError) -> Mapping[str, Any] | None:
-            half = len(shown) // 2
-            if not half:
-                return None
-            action = f"tried the best {half} of {len(shown)} passages"
-            note("answer", error.cause, error.message, action, number, harmless=True)
-            for place in [place for place in shown if place > half]:
-                del shown[place]
-            return {"passages": dict(shown)}
-
         prediction = await ask(
             self.cite,
             "answer",
             number,
             for_answer=True,
-            numbered=True,
-            shorter=halved,
-            copies=Copies(self.cite, [question, *choices, *passages]) if own else None,
-            passages=dict(shown),
+            fitting=shown,
+            uncopied="answer" if own else None,
             question=question,
             answer_type=answer_type,
             choices=list(choices),

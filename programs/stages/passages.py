@@ -1,7 +1,5 @@
 """How a quiz is answered from passages: found, picked or cited, read, and checked (Algorithm 2, lines 8 to 16)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +26,7 @@ from keqa.programs.stages.documents import (
     tells,
 )
 from keqa.programs.stages.joined import Citing
-from keqa.programs.stages.picking import Picking, unjudged, verdict_on, with_cited, with_kept
+from keqa.programs.stages.picking import Picking, unjudged, with_cited, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
 from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
@@ -112,18 +110,17 @@ class PassageReading:
         text, number = asked.text, asked.quiz.index
         cited = None if self.citing is None or not hits else await self._cited(asked, hits, self.citing)
         if self.citing is None:
-            hits, asked.passages = await self.picked(asked, hits)
+            asked.passages = await self.picked(asked, hits)
         asked.fields["retrieved"] = self.retriever is not None
-        report(PassagesKept(number, text, len(hits), tuple(one.passage_id for one in asked.passages if one.kept)))
-        picked = [hit.passage for hit, verdict in zip(hits, asked.passages, strict=True) if verdict.kept]
+        self._report_kept(asked)
+        picked = [one.passage for one in asked.passages if one.kept]
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
             return self._weighed(asked, answer) if picked else None
         told = answer is not None and asked.told_by(answer)
         if told and self.citing is None and not self.settings.pick:
             asked.passages = _with_words_of(str(answer), asked, picked)
-            kept = tuple(one.passage_id for one in asked.passages if one.kept)
-            report(PassagesKept(number, text, len(hits), kept))
+            self._report_kept(asked)
         supported = told and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
         if supported and not contested:
@@ -134,6 +131,11 @@ class PassageReading:
         missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, looked)
         asked.fields |= {"missing": missing, "guess": answer if told else memory}
         return None, "unanswered"
+
+    @staticmethod
+    def _report_kept(asked: AskedQuiz) -> None:
+        kept = tuple(one.passage_id for one in asked.passages if one.kept)
+        report(PassagesKept(asked.quiz.index, asked.text, len(asked.passages), kept))
 
     def _weighed(self, asked: AskedQuiz, answer: str | None) -> tuple[str | None, QuizSource]:
         """The answer from passages, or another one from memory that the arbiter finds more probably right."""
@@ -154,8 +156,8 @@ class PassageReading:
         )
         return (memory, "memory") if keeps else (answer, "passages")
 
-    async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[list[Hit], list[PassageVerdict]]:
-        """The passages that were found, and which of them are read."""
+    async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> list[PassageVerdict]:
+        """Which of the passages that were found are read."""
         settings, text = self.settings, asked.text
         verdicts = unjudged(hits)
         if settings.pick:
@@ -165,8 +167,8 @@ class PassageReading:
         if self.documents is not None:
             verdicts = without_older(text, self._reread(text, verdicts, self.documents))
         if settings.extract_sentences is None:
-            return hits, verdicts
-        return with_key_sentences(text, hits, verdicts, settings.extract_sentences, self.selection.similarity)
+            return verdicts
+        return with_key_sentences(text, verdicts, settings.extract_sentences, self.selection.similarity)
 
     def _with_top(self, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
         """Have the top passage read where none helps and that is wanted."""
@@ -201,26 +203,24 @@ class PassageReading:
             why = "not read, since more reliable passages tell the answer"
             asked.passages[place] = asked.passages[place].model_copy(update={"why": why})
         for order in ([place for place in places if doubted[place] is doubt] for doubt in (False, True)):
-            answer = await self._cited_among(asked, hits, order, citing) if order else None
+            answer = await self._cited_among(asked, order, citing) if order else None
             if answer is not None:
                 return answer
         asked.passages = self._with_top(asked.passages)
         return None
 
-    async def _cited_among(
-        self, asked: AskedQuiz, hits: Sequence[Hit], order: Sequence[int], citing: Citing
-    ) -> str | None:
+    async def _cited_among(self, asked: AskedQuiz, order: Sequence[int], citing: Citing) -> str | None:
         """The answer that one call gives of the passages at some places; None where they do not tell."""
         text, number, documents = asked.text, asked.quiz.index, self.documents
-        passages = [hits[place].passage for place in order]
-        shown = [one.rendered if documents is None else documents.shown(one) for one in passages]
+        passages = [asked.passages[place].passage for place in order]
+        shown = [self._shown(one) for one in passages]
         try:
             own = documents is not None
             answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
         except CallError as error:
-            why = "no reply to it could be used"
+            failed = {"verdict": "failed", "kept": False, "why": "no reply to it could be used"}
             for place in order:
-                asked.passages[place] = verdict_on(hits[place], "failed", kept=False, why=why)
+                asked.passages[place] = asked.passages[place].model_copy(update=failed)
             self._take_for_none(asked, error)
             return None
         why = "cited for an answer"
@@ -245,8 +245,7 @@ class PassageReading:
         triples, evidence = await self.selection.acall(text, passages, number) if select else ([], [])
         if select:
             asked.fields |= {"triples": triples, "evidence": evidence}
-        if documents is not None:
-            passages = [documents.shown(one) for one in picked]
+        passages = [self._shown(one) for one in picked]
         knowledge = {"evidence": evidence, "triples": triples}
         try:
             read = [] if evidence and select == "instead" else passages
@@ -263,6 +262,10 @@ class PassageReading:
         if asked.told_by(str(answer)):
             await self._check(asked, str(answer), passages)
         return str(answer)
+
+    def _shown(self, passage: Passage) -> str:
+        """A passage as the language model reads it."""
+        return passage.rendered if self.documents is None else self.documents.shown(passage)
 
     def _take_for_none(self, asked: AskedQuiz, error: CallError, *, even_if_mute: bool = False) -> None:
         """Take replies that were of no use for no answer, where nothing is to be guessed; raise the error otherwise."""

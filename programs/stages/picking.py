@@ -1,7 +1,5 @@
 """Knowledge picking: which retrieved passages help to answer a quiz (KEQA, section 3.4, utility evaluation)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
@@ -14,7 +12,7 @@ from keqa.programs.calls.errors import typed_error
 from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note, noted
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.stage import Stage
-from keqa.retrievers.base import Hit, Passage, Place
+from keqa.retrievers.base import Hit, Passage
 from keqa.signatures import JudgeUtilities, JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
@@ -35,12 +33,6 @@ def verdict_on(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdi
     passage = hit.passage
     said: dict[str, Any] = {"verdict": verdict, "kept": kept, "why": why, **asdict(passage.place)}
     return PassageVerdict(passage_id=passage.id, title=passage.title, text=passage.text, score=hit.score, **said)
-
-
-def hit_of(one: PassageVerdict) -> Hit:
-    """The passage that was found."""
-    place = Place(one.file, one.page, one.heading, one.date)
-    return Hit(Passage(one.passage_id, one.title, one.text, place), one.score)
 
 
 def unjudged(hits: Sequence[Hit], why: str = "picking is off", kept: bool = True) -> list[PassageVerdict]:

@@ -1,7 +1,5 @@
 """The probability that a language model gave to an answer, from the log probabilities of a reply's tokens."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -116,6 +114,17 @@ def tokens_of(
             f"servers such as vLLM give them; with others take {instead}."
         )
     return found
+
+
+def first_tokens(prediction: dspy.Prediction) -> list[tuple[str, float]]:
+    """The tokens of the first reply of a call, as far as it came with their probabilities."""
+    given = getattr(prediction.completions, "logprobs", None)
+    return tokens_in(given[0]) if given else []
+
+
+def model_of(predictor: dspy.Predict) -> str:
+    """The name of the language model that a predictor asks."""
+    return str(getattr(predictor.lm or dspy.settings.lm, "model", "the language model"))
 
 
 def tokens_in(logprobs: Any) -> list[tuple[str, float]]:

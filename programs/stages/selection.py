@@ -5,12 +5,10 @@ sentences at the smallest Euclidean distance. KEQA compares by one score a sente
 by a `DistanceMeter`, which measures each triple by itself. Both select alike: see `nearest`.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -23,12 +21,11 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import tokens
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, NoCopy, in_thread, note
+from keqa.programs.calls.session import NoCopy, in_thread, note
 from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Embedder, Remembering, open_embedder
 from keqa.programs.sentences import sentences_of
 from keqa.programs.stages.stage import Stage
-from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
@@ -177,20 +174,15 @@ def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similar
 
 
 def with_key_sentences(
-    quiz: str, hits: Sequence[Hit], verdicts: Sequence[PassageVerdict], keep: int, similarity: Similarity
-) -> tuple[list[Hit], list[PassageVerdict]]:
+    quiz: str, verdicts: Sequence[PassageVerdict], keep: int, similarity: Similarity
+) -> list[PassageVerdict]:
     """Cut the passages that were kept down to the sentences closest to the quiz (KEQA, section 4.2, w SE)."""
 
-    def shortened(hit: Hit) -> Hit:
-        parts = sentences_of(hit.passage.text)
-        if len(parts) <= keep:
-            return hit
-        short = " ".join(closest([quiz], parts, keep, similarity))
-        return replace(hit, passage=replace(hit.passage, text=short))
+    def shortened(text: str) -> str:
+        parts = sentences_of(text)
+        return text if len(parts) <= keep else " ".join(closest([quiz], parts, keep, similarity))
 
-    cut = [shortened(hit) if verdict.kept else hit for hit, verdict in zip(hits, verdicts, strict=True)]
-    pairs = zip(cut, verdicts, strict=True)
-    return cut, [verdict.model_copy(update={"text": hit.passage.text}) for hit, verdict in pairs]
+    return [one.model_copy(update={"text": shortened(one.text)}) if one.kept else one for one in verdicts]
 
 
 class Selection(Stage):
@@ -199,12 +191,7 @@ class Selection(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"construct": ConstructTriples}
     follows = ("evidence_sentences", "similarity")
 
-    def __init__(
-        self, evidence_sentences: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
-    ) -> None:
-        super().__init__(bound)
-        self.evidence_sentences = evidence_sentences
-        self.similarity = similarity
+    _similarity: NoCopy[Similarity] = NoCopy(lexical_similarity)
 
     @property
     def similarity(self) -> Similarity:
@@ -213,7 +200,7 @@ class Selection(Stage):
 
     @similarity.setter
     def similarity(self, given: Similarity | str | None) -> None:
-        self._similarity: NoCopy[Similarity] = NoCopy(similarity_of(given))
+        self._similarity = NoCopy(similarity_of(given))
 
     async def run(
         self, question: str, passages: Sequence[str], number: int | None = None

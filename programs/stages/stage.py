@@ -1,9 +1,7 @@
 """What stages have in common, and those of one prompt: follow-up, quizzes, document from memory, answer, summary."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -11,14 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import dspy
 
 from keqa.data.question import AnswerType, Quiz, clean, numbered_quizzes
+from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, context, note, run_blocking
-from keqa.programs.calls.texts import Copies, text_of
+from keqa.programs.calls.texts import text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
+from keqa.programs.stages.probabilities import LOGPROBS, model_of, tells_no_probabilities
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
 _ALIKE, _LONGEST_ALIKE = 0.9, 500
@@ -50,6 +50,9 @@ class Stage(dspy.Module):
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
+
+    # The language model that was found to give no token probabilities.
+    _gives_none: str | None = None
 
     if TYPE_CHECKING:
 
@@ -88,6 +91,25 @@ class Stage(dspy.Module):
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do the stage's work through the calls of the question that is answered."""
         raise NotImplementedError
+
+    async def likely(
+        self,
+        asking: Callable[..., Awaitable[dspy.Prediction]],
+        predictor: dspy.Predict,
+        config: Mapping[str, Any] | None = None,
+        *,
+        needed: bool = False,
+    ) -> dspy.Prediction:
+        """Call a predictor with the probabilities of tokens; without, where its LM gives none and none are `needed`."""
+        model = model_of(predictor)
+        if self._gives_none != model:
+            try:
+                return await asking(config={**(config or {}), **LOGPROBS})
+            except ConfigurationError as error:
+                if needed or not tells_no_probabilities(error):
+                    raise
+                self._gives_none = model
+        return await asking(config=config)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the stage by itself, blocking; see `run` for the arguments."""
@@ -201,9 +223,8 @@ class Decomposition(Stage):
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
         """At least one; with `own`, quizzes that were copied from a demonstration are refused."""
-        copies = Copies(self.decompose, [question], "quizzes") if own else None
         try:
-            reply = await ask(self.decompose, "decompose", copies=copies, question=question)
+            reply = await ask(self.decompose, "decompose", uncopied="quizzes" if own else None, question=question)
         except CallError as error:
             return not_decomposed(question, error)
         return written_quizzes(reply, question, self.max_quizzes) or not_decomposed(question)
@@ -247,15 +268,14 @@ class Answering(Stage):
         told: bool = False,
     ) -> str:
         """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
-        # The papers' prompts are asked as their papers do.
-        copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
         prediction = await ask(
             predictor or self.answer,
             "answer",
             number,
             for_answer=True,
             fitting=list(passages),
-            copies=copies,
+            # The papers' prompts are asked as their papers do.
+            uncopied=None if predictor is None else "answer",
             told="answer" if told else None,
             question=question,
             answer_type=answer_type,

@@ -1,9 +1,7 @@
 """Written answers: prose, a list or a table from passages, each statement checked against the passages it cites."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import dspy
@@ -31,7 +29,6 @@ from keqa.programs.stages.documents import missing_quiz, support_of, words_lacki
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
-from keqa.retrievers.base import Passage
 from keqa.signatures import CompareInTable, JudgeSupport, ListItems, WriteAnswer
 
 UNSUPPORTED = "(unsupported)"
@@ -115,19 +112,10 @@ class Writing(Stage):
 
     async def lists(self, asked: Question, story: RecordBuilder, reading: PassageReading) -> bool:
         """List what passages tell, and say whether that settles the question."""
-        settings = reading.settings
-        seen: list[PassageVerdict] = []
-
-        async def found(k: int) -> list[PassageVerdict]:
-            hits = await searched(reading.retriever, asked.question, k)
-            seen[:] = unjudged(hits, "gone through for the list", kept=False)
-            return list(seen)
-
         if reading.retriever is None:
             return False
-        limits = settings.top_k, settings.max_passages
         try:
-            written = await self.gathered(asked.question, found, *limits, mark=settings.mark_unsupported)
+            written, seen = await self._gathered(asked.question, reading)
         except CallError as error:
             note("write", error.cause, error.message, _IN_SHORT)
             return False
@@ -155,8 +143,8 @@ class Writing(Stage):
             if not asked_whole and (style == "report" or not found):
                 # Quizzes ask for facts, and a report tells more than these.
                 whole = AskedQuiz(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
-                _, verdicts = await reading.picked(whole, await reading.search(whole))
-                found += [one for one in verdicts if one.kept]
+                picked = await reading.picked(whole, await reading.search(whole))
+                found += [one for one in picked if one.kept]
             kept = {(one.passage_id, one.title, one.text): one for one in found}
             if not kept:
                 return
@@ -180,13 +168,7 @@ class Writing(Stage):
         *,
         mark: bool = False,
     ) -> Written:
-        """A text, a list or a table from passages, which are numbered in their order."""
-        if style == "list":
-
-            async def found(k: int) -> Sequence[PassageVerdict]:
-                return passages[:k]
-
-            return await self.gathered(question, found, max(1, len(passages)), len(passages) + 1, mark=mark)
+        """A text or a table from passages, which are numbered in their order."""
         shown = {number: self.shown(passage) for number, passage in enumerate(passages, 1)}
         written = Written(style=style, passages=list(passages), looked_at=len(passages))
         if style == "table":
@@ -202,25 +184,21 @@ class Writing(Stage):
         text = " ".join(_told(one) for one in statements if one.given)
         return written.model_copy(update={"statements": statements, "text": text})
 
-    async def gathered(
-        self,
-        question: str,
-        found: Callable[[int], Awaitable[Sequence[PassageVerdict]]],
-        step: int,
-        most: int,
-        *,
-        mark: bool = False,
-    ) -> Written:
-        """A list: as many passages are `found` and gone through as bring something new, `most` at the most.
+    async def _gathered(self, question: str, reading: PassageReading) -> tuple[Written, list[PassageVerdict]]:
+        """A list, and all that was found for it: as many passages are gone through as bring something new.
 
         The first step may bring nothing: the passages that rank first may be about what all members have in common.
         """
+        settings = reading.settings
         items: list[Statement] = []
         passages: list[PassageVerdict] = []
-        more, size = False, step
+        seen: list[PassageVerdict] = []
+        more, size = False, settings.top_k
         while not more:
-            wanted = min(len(passages) + size, most)
-            further = (await found(wanted))[len(passages) :]
+            wanted = min(len(passages) + size, settings.max_passages)
+            hits = await searched(reading.retriever, question, wanted)
+            seen = unjudged(hits, "gone through for the list", kept=False)
+            further = seen[len(passages) :]
             if not further:
                 break
             shown = {number: self.shown(one) for number, one in enumerate(further, len(passages) + 1)}
@@ -242,13 +220,13 @@ class Writing(Stage):
             passages += further[: len(shown)]
             lines = [_on_a_line(one) for one in reply["items"] or []]
             said = [one for one in without_bullets(lines) if _is_item(one, [*shown.values()])]
-            new = await gather([self._checked(question, one, one, shown, mark) for one in said])
-            brought = _merged(items, new) or size < step
+            new = await gather([self._checked(question, one, one, shown, settings.mark_unsupported) for one in said])
+            brought = _merged(items, new) or size < settings.top_k
             if (not brought and before) or (not whole and len(passages) == before + len(further)):
                 break
-            size = step
-            more = len(passages) >= most
-        return _renumbered(items, passages, more)
+            size = settings.top_k
+            more = len(passages) >= settings.max_passages
+        return _renumbered(items, passages, more), seen
 
     def judge(self, question: str) -> Callable[[Sequence[str], str], bool]:
         """Says whether passages carry a sentence, by their words or else by the judge; for measuring, not answering."""
@@ -287,7 +265,7 @@ class Writing(Stage):
 
     def shown(self, verdict: PassageVerdict) -> str:
         """A passage as the language model reads it."""
-        passage = Passage(verdict.passage_id, verdict.title, verdict.text, verdict.place)
+        passage = verdict.passage
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
 
     async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:

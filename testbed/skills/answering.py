@@ -14,11 +14,11 @@ from keqa.signatures import (
     RewriteFollowUp,
     Summarize,
 )
-from keqa.testbed.prose import capital, passage, some_relations
+from keqa.testbed.prose import capital, passage_on
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, Relation, relations_of
 from keqa.testbed.skills.registry import Example, Setting, skill
-from keqa.testbed.world import Convention, Fact, World
+from keqa.testbed.world import Convention, Fact, World, quiz_for
 
 _SHAPES = (("one hop", 0.12), ("bridge", 0.48), ("comparison", 0.22), ("yes/no", 0.18))
 
@@ -31,38 +31,32 @@ def draw_question(setting: Setting) -> Composed:
 
 def question_about(fact: Fact, setting: Setting) -> Composed:
     """The question of one hop that asks for a fact."""
-    text = setting.rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
+    text = quiz_for(fact, setting.rng)
     return Composed("one hop", text, (text,), (fact,), fact)
 
 
 def typed(question: Composed) -> dict[str, object]:
-    """The fields of a prompt that ask a question."""
     return {"question": question.text, "answer_type": question.answer_type, "choices": []}
 
 
 @skill(DecomposeQuestion, share=0.05, scored="quizzes")
 def decompose(setting: Setting) -> Example:
-    """A question and its quizzes."""
     question = draw_question(setting)
     return {"question": question.text}, {"quizzes": list(question.quizzes)}
 
 
 @skill(AnswerQuiz, share=0.0, hint=(0, 1))
 def quiz(setting: Setting) -> Example:
-    """A quiz on any fact, with its answer."""
     rng, world = setting.rng, setting.world
     fact = rng.choice(world.facts())
     return quiz_on(world, fact, world.write(fact, setting.convention), rng)
 
 
 def quiz_on(world: World, fact: Fact, answer: str, rng: random.Random) -> Example:
-    """A quiz on one fact, with the answer given."""
-    text = rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
-    return {"quiz": text, "answer_type": "short", "choices": []}, {"answer": answer}
+    return {"quiz": quiz_for(fact, rng), "answer_type": "short", "choices": []}, {"answer": answer}
 
 
 def explain(question: Composed, values: Iterable[str]) -> str:
-    """What `explained` writes, as one text."""
     return " ".join(explained(question, values))
 
 
@@ -82,29 +76,23 @@ def explained(question: Composed, values: Iterable[str]) -> list[str]:
     return sentences
 
 
-def _passage(
-    world: World, kind: str, entity: str, rng: random.Random, *, including: str = "", without: str = ""
-) -> str:
-    return passage(world, kind, entity, some_relations(kind, rng, including=including, without=without), rng)
-
-
 def distractor(world: World, fact: Fact, rng: random.Random) -> str:
     """A passage that does not tell a fact: one on the same subject, or on another."""
     kind = RELATIONS[fact.relation].kind
     chance = rng.random()
     if chance < 0.25:
-        return _passage(world, kind, fact.entity, rng, without=fact.relation)
+        return passage_on(world, kind, fact.entity, rng, without=fact.relation)
     if chance > 0.75:
         kind = rng.choice(list(world.entities))
     other = rng.choice([name for name in world.entities[kind] if name != fact.entity])
-    return _passage(world, kind, other, rng, including=fact.relation if chance < 0.6 else "")
+    return passage_on(world, kind, other, rng, including=fact.relation if chance < 0.6 else "")
 
 
 def some_passages(setting: Setting, facts: Iterable[Fact]) -> list[str]:
     """A passage that tells each of the facts, among others that do not, in any order."""
     rng, world = setting.rng, setting.world
     found = [
-        _passage(world, RELATIONS[fact.relation].kind, fact.entity, rng, including=fact.relation)
+        passage_on(world, RELATIONS[fact.relation].kind, fact.entity, rng, including=fact.relation)
         for fact in dict.fromkeys(facts)
     ]
     for _ in range(rng.randint(0, max(0, setting.passages - len(found)))):
@@ -118,7 +106,6 @@ def read(setting: Setting) -> Example:
     """Passages, one of which answers the question; at times evidence and triples as well."""
     rng, world = setting.rng, setting.world
     fact = rng.choice(world.facts())
-    relation = RELATIONS[fact.relation]
     passages = some_passages(setting, (fact,))
     evidence: list[str] = []
     triples: list[str] = []
@@ -126,9 +113,8 @@ def read(setting: Setting) -> Example:
         value = world.write(fact, Convention())
         evidence = [s + "." for p in passages for s in p.split(": ", 1)[1].split(". ") if value in s][:2]
         triples = [f"{fact.entity} | {fact.relation} | ?"]
-    text = rng.choice(relation.asks).format(e=fact.entity)
-    inputs = {"passages": passages, "evidence": evidence, "triples": triples, "question": text}
-    return inputs | {"answer_type": "short", "choices": []}, {"answer": world.write(fact, setting.convention)}
+    inputs = {"passages": passages, "evidence": evidence, "triples": triples, **typed(question_about(fact, setting))}
+    return inputs, {"answer": world.write(fact, setting.convention)}
 
 
 @skill(Summarize, share=0.26, hint=(0, 1))
@@ -190,8 +176,6 @@ def triples(setting: Setting) -> Example:
     return {"question": question.text}, {"triples": lines}
 
 
-_NOUNS = {"person": "person", "film": "film", "book": "book", "company": "company", "club": "club", "city": "city"}
-_NOUNS |= {"country": "country", "event": "event"}
 _SUBJECT_AFTER = ("was", "is", "does")
 
 
@@ -258,7 +242,7 @@ def _of_another(setting: Setting) -> tuple[Composed, str, str]:
 
 def _leaning(setting: Setting, kind: str, entity: str, relation: Relation) -> tuple[str, str]:
     """A question on an entity with a pronoun or an allusion for its name, and the same with the name."""
-    rng, allusion = setting.rng, f"that {_NOUNS[kind]}"
+    rng, allusion = setting.rng, f"that {kind}"
     ask, (subject, object_, possessive) = rng.choice(relation.asks), ("it", "it", "its")
     if kind == "person":
         subject, object_, possessive = rng.choice((("he", "him", "his"), ("she", "her", "her")))

@@ -22,7 +22,7 @@ from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, Relation, relations_of
 from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages, typed
 from keqa.testbed.skills.registry import Example, Setting, skill
-from keqa.testbed.world import SMALL, Convention, Date, Fact, Value, World
+from keqa.testbed.world import Convention, Date, Fact, Value, World, quiz_for, unseen
 
 
 def _values(question: Composed, world: World, setting: Setting) -> list[str]:
@@ -38,14 +38,10 @@ def grafted(setting: Setting) -> tuple[World, Composed]:
     if not leads:
         return world, question_about(known, setting)
     lead = rng.choice(leads)
-    unseen = [
-        name
-        for name in World(rng.randrange(10**6, 10**12), SMALL).entities[lead.kind]
-        if name not in world.entities[lead.kind]
-    ]
-    if not unseen:
+    strangers = [name for name in unseen(rng).entities[lead.kind] if name not in world.entities[lead.kind]]
+    if not strangers:
         return world, question_about(known, setting)
-    facts = [Fact(lead.name, rng.choice(unseen)), known]
+    facts = [Fact(lead.name, rng.choice(strangers)), known]
     world = copy.copy(world)
     world.values = {**world.values, facts[0]: known.entity}
     phrase = lead.noun.format(e=facts[0].entity)
@@ -187,16 +183,15 @@ def consistency(setting: Setting) -> Example:
     rng, world = setting.rng, setting.world
     same = rng.random() < 0.5
     relation = RELATIONS[rng.choice(_VARIED) if same or rng.random() < 0.6 else rng.choice(list(RELATIONS))]
-    entity = rng.choice(world.entities[relation.kind])
-    value = world.values[Fact(relation.name, entity)]
+    fact = Fact(relation.name, rng.choice(world.entities[relation.kind]))
+    value = world.values[fact]
     first = rng.choice(_variants(value, relation.target))
     if same:
         second = rng.choice([v for v in _variants(value, relation.target) if v != first])
     else:
         other = _another(value, relation.target, setting)
         second = rng.choice(_variants(other, relation.target))
-    quiz = rng.choice(relation.asks).format(e=entity)
-    return {"quiz": quiz, "first_answer": first, "second_answer": second}, {"same": same}
+    return {"quiz": quiz_for(fact, rng), "first_answer": first, "second_answer": second}, {"same": same}
 
 
 def _another(value: Value, target: str, setting: Setting) -> Value:
@@ -248,7 +243,7 @@ def _judged(setting: Setting) -> tuple[Relation, str, str]:
     # The first two can change.
     relation = RELATIONS[rng.choice(setting.relations[:2] if setting.easy and setting.stale else setting.relations)]
     entity = rng.choice(setting.world.entities[relation.kind])
-    return relation, entity, rng.choice(relation.asks).format(e=entity)
+    return relation, entity, quiz_for(Fact(relation.name, entity), rng)
 
 
 def _trapped(setting: Setting, relation: Relation, entity: str) -> tuple[str, bool]:

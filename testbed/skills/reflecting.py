@@ -26,7 +26,7 @@ from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import draw_question, explain, quiz_on, typed
 from keqa.testbed.skills.registry import Example, Setting, skill
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.world import SMALL, Date, Fact, Tier, Value, World
+from keqa.testbed.world import Date, Fact, Tier, Value, unseen
 
 
 @cache
@@ -158,7 +158,7 @@ def knowledge(setting: Setting) -> Example:
     if rng.random() < 0.35:
         # Of the encyclopedia, passages tell what the LM knows anyway: nothing else of it may be in a prompt.
         told = mastered if setting.memory else rng.random() < 0.6
-        apart = World(rng.randrange(10**6, 10**12), SMALL) if setting.memory else world
+        apart = unseen(rng) if setting.memory else world
         reference = (
             [_passage(setting, fact, told=True, alone=bool(setting.memory))] if told and rng.random() < 0.8 else []
         )
@@ -276,7 +276,6 @@ def rephrasing(setting: Setting) -> Example:
 
 
 def rephrase(question: Composed) -> str:
-    """The other wording of a question."""
     text, (*_, last) = question.text, question.facts
     if question.shape == "comparison":
         others = {"earlier": "first", "first": "earlier", "later": "last", "last": "later"}

@@ -10,6 +10,7 @@ import dspy
 import yaml  # type: ignore[import-untyped]
 
 from keqa.testbed import words
+from keqa.testbed.relations import RELATIONS
 from keqa.testbed.world import Convention, Fact, World
 
 _WORDINGS = files("keqa.testbed.skills") / "rewordings.yaml"
@@ -38,8 +39,6 @@ class Setting:
     @classmethod
     def draw(cls, world: World, rng: random.Random, passages: int = 10, *, shown: bool = False) -> "Setting":
         """Draws conventions: from the prior that a bare prompt leaves open, or evenly where the prompt shows them."""
-        from keqa.testbed.relations import RELATIONS
-
         changeable = [r.name for r in RELATIONS.values() if r.changeable]
         fixed = [r.name for r in RELATIONS.values() if not r.changeable]
         return cls(

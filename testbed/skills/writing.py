@@ -13,14 +13,14 @@ from keqa.signatures import (
     WriteAnswer,
 )
 from keqa.testbed import words
-from keqa.testbed.prose import capital, paragraph, passage, some_relations
+from keqa.testbed.prose import capital, paragraph, passage_on, some_relations
 from keqa.testbed.questions import Composed, list_question
-from keqa.testbed.relations import RELATIONS, relations_of
-from keqa.testbed.skills.answering import distractor, draw_question, question_about, quiz_on, some_passages
+from keqa.testbed.relations import LISTED, RELATIONS, relations_of
+from keqa.testbed.skills.answering import distractor, draw_question, question_about, quiz_on, some_passages, typed
 from keqa.testbed.skills.judging import grafted, partly_known
 from keqa.testbed.skills.reflecting import question_on
 from keqa.testbed.skills.registry import Example, Setting, skill
-from keqa.testbed.world import Convention, Fact, World
+from keqa.testbed.world import Convention, Fact, World, quiz_for
 
 UNKNOWN = "UNKNOWN"
 _NOTHING_TOLD = 0.25
@@ -63,10 +63,8 @@ def read_documents(setting: Setting) -> Example:
     fact = rng.choice(world.facts())
     told = rng.random() >= _NOTHING_TOLD
     passages = some_passages(setting, (fact,)) if told else _beside(setting, fact, rng.randint(1, setting.passages))
-    text = rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
-    inputs = {"passages": passages, "evidence": [], "triples": [], "question": text}
-    answer = world.write(fact, setting.convention) if told else UNKNOWN
-    return inputs | {"answer_type": "short", "choices": []}, {"answer": answer}
+    inputs = {"passages": passages, "evidence": [], "triples": [], **typed(question_about(fact, setting))}
+    return inputs, {"answer": world.write(fact, setting.convention) if told else UNKNOWN}
 
 
 def _narrowed(setting: Setting) -> Setting:
@@ -75,7 +73,6 @@ def _narrowed(setting: Setting) -> Setting:
 
 
 def _beside(setting: Setting, fact: Fact, count: int) -> list[str]:
-    """Passages that do not tell a fact."""
     return [distractor(setting.world, fact, setting.rng) for _ in range(count)]
 
 
@@ -97,7 +94,7 @@ def cite(setting: Setting) -> Example:
     passages = [(text, kind is told) for kind in (told, outdated, beside) for text in kind]
     rng.shuffle(passages)
     inputs = {"passages": _numbered([text for text, _ in passages]), "answer_type": "short", "choices": []}
-    inputs["question"] = rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
+    inputs["question"] = quiz_for(fact, rng)
     cited = [number for number, (_, tells) in enumerate(passages, 1) if tells]
     return inputs, {"answer": world.write(fact, setting.convention) if told else UNKNOWN, "citations": cited}
 
@@ -181,10 +178,10 @@ def _report(setting: Setting) -> tuple[str, list[str], str]:
     entity = rng.choice(world.entities[kind])
     facts = [Fact(relation.name, entity) for relation in relations_of(kind)]
     about = [] if rng.random() < _NOTHING_TOLD / 2 else range(rng.randint(1, min(2, max(1, setting.passages - 1))))
-    passages = [passage(world, kind, entity, some_relations(kind, rng), rng) for _ in about]
+    passages = [passage_on(world, kind, entity, rng) for _ in about]
     others = [one for one in world.entities[kind] if one != entity]
     for _ in range(rng.randint(0 if passages else 1, max(1, setting.passages - len(passages)))):
-        passages.append(passage(world, kind, rng.choice(others), some_relations(kind, rng), rng))
+        passages.append(passage_on(world, kind, rng.choice(others), rng))
     rng.shuffle(passages)
     told = [(numbers, fact) for fact in facts if (numbers := _telling_of(world, fact, passages))]
     told.sort(key=lambda one: one[0][0])
@@ -200,7 +197,7 @@ def gather(setting: Setting) -> Example:
     """Passages on entities of one kind, and those of them of which a relation has the value that is asked for."""
     setting = _narrowed(setting)
     rng, world = setting.rng, setting.world
-    relation = RELATIONS[rng.choice([r.name for r in RELATIONS.values() if r.target not in ("date", "year")])]
+    relation = RELATIONS[rng.choice(LISTED)]
     entities = world.entities[relation.kind]
     chosen = rng.sample(entities, min(len(entities), rng.randint(1, max(2, setting.passages))))
     asked = world.values[Fact(relation.name, rng.choice(entities if rng.random() < 0.2 else chosen))]
@@ -213,7 +210,7 @@ def gather(setting: Setting) -> Example:
         fact = Fact(relation.name, entity)
         telling = rng.random() < 0.85
         names = {"including": relation.name} if telling else {"without": relation.name}
-        passages.append(passage(world, relation.kind, entity, some_relations(relation.kind, rng, **names), rng))
+        passages.append(passage_on(world, relation.kind, entity, rng, **names))
         if telling and world.values[fact] == asked:
             items.append(f"{entity} [{number}]")
     question = list_question(rng, relation.name, str(asked))
@@ -231,12 +228,10 @@ def compare(setting: Setting) -> Example:
     if rng.random() < 0.5:
         aspects = [name for name in aspects if name in rng.sample(aspects, 2)] or aspects[:1]
         question = f"Compare the {' and the '.join(aspects)} of {pair[0]} and {pair[1]}."
-    passages = [
-        passage(world, kind, one, some_relations(kind, rng, including=rng.choice(aspects)), rng) for one in pair
-    ]
+    passages = [passage_on(world, kind, one, rng, including=rng.choice(aspects)) for one in pair]
     others = [one for one in world.entities[kind] if one not in pair]
     for _ in range(rng.randint(0, max(0, min(2, setting.passages - 2)))):
-        passages.append(passage(world, kind, rng.choice(others), some_relations(kind, rng), rng))
+        passages.append(passage_on(world, kind, rng.choice(others), rng))
     rng.shuffle(passages)
     rows = []
     for aspect in aspects:

@@ -1,27 +1,61 @@
-"""``keqa chat``: a conversation on the terminal, and what is kept of it."""
-
-from __future__ import annotations
+"""``keqa chat``: questions and follow-ups on the terminal, and what is kept of them."""
 
 import io
-import sys
 
 import pytest
 from fixtures.serving import QUESTION
 
 from keqa.conversations import Conversations
+from keqa.errors import StageError
+
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture
 def chat(keqa_command, server, own_index, monkeypatch):
-    """Has lines typed into the command."""
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    options = ("--settle", "quizzes", "--no-look-first", "--no-cache", "--index", own_index, "--lm", "openai/scripted")
+    """Has lines typed into the command, which asks as the papers do."""
+    options = ("--no-look-first", "--no-draft", "--no-cite", "--settle", "quizzes", "--no-cache", "--index", own_index)
 
     def typed(*lines, arguments=()):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-        return keqa_command("chat", *options, "--api-base", server.api_base, *arguments)
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+        return keqa_command("chat", *options, "--lm", "openai/scripted", "--api-base", server.api_base, *arguments)
 
     return typed
+
+
+def test_a_follow_up_stands_alone(chat, server):
+    answer = ["Flora Isvik", "Sources: Heidi Fenman"]
+    said = chat("Who governs Carmouth?", "", "To whom is the mayor married?").fine().splitlines()
+    assert said == [*answer, f"→ {QUESTION}", *answer]
+    assert any("Who governs Carmouth? Flora Isvik" in str(call.messages) for call in server.calls)
+
+
+def test_the_story_and_a_new_conversation(chat, server):
+    typed = ("/story", QUESTION, "/story", "/new", "/story", "/what", "To whom is the mayor married?", "/quit", "Who?")
+    ended = chat(*typed)
+    assert "├── Quiz 1: Who governs Carmouth?" in ended.fine()
+    assert ended.err.count("no question was answered yet") == 2
+    assert "there is no /what" in ended.err
+    # Nothing was said before, so that nothing stands alone, and after the end nothing is asked.
+    assert "→ To whom is the mayor" not in ended.out
+    assert not any("Who?" in str(call.messages) for call in server.calls)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(StageError("summarize", "LMTimeoutError", "no reply"), "no reply"), (KeyboardInterrupt(), "given up")],
+)
+def test_a_question_that_is_refused_fails_or_is_interrupted_does_not_end_it(chat, monkeypatch, error, said):
+    ended = chat("long " * 3000, QUESTION)
+    assert "Flora Isvik" in ended.fine()
+    assert "characters" in ended.err
+
+    def fails(self, *args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("keqa.programs.keqa.KEQA.__call__", fails)
+    ended = chat(QUESTION, QUESTION)
+    assert (ended.code, ended.err.count(said)) == (0, 2)
 
 
 def test_a_conversation_is_kept_resumed_exported_and_deleted(chat, server, tmp_path):
@@ -29,14 +63,8 @@ def test_a_conversation_is_kept_resumed_exported_and_deleted(chat, server, tmp_p
     (kept,) = Conversations(tmp_path / "conversations").listed()
     assert (kept.title, kept.about) == (QUESTION, "Answers from own by openai/scripted")
     asked = server.count
-    ended = chat(
-        QUESTION,
-        f"/export {tmp_path / 'talk.md'}",
-        f"/export {tmp_path / 'talk.html'}",
-        "/story",
-        "/export x",
-        arguments=("--resume", "last"),
-    )
+    exports = [f"/export {tmp_path / name}" for name in ("talk.md", "talk.html")]
+    ended = chat(QUESTION, *exports, "/story", "/export x", arguments=("--resume", "last"))
     assert f"> {QUESTION}" in ended.fine()
     assert f"settled before, and not asked again, by: {QUESTION}" in ended.out
     assert server.count - asked <= 3

@@ -1,7 +1,5 @@
 """Every command: its help on a narrow terminal, with all of its options, its errors, and the command line itself."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,28 +1,17 @@
 """Conversations on disk: whole or not at all, for their owner alone, and of a bounded size."""
 
-from __future__ import annotations
-
 import stat
 
 import pytest
+from fixtures.run_files import make_passage
 
 from keqa import conversations
 from keqa.conversations import Conversations, exported
 from keqa.errors import InputError
 from keqa.programs.earlier import findings_of
-from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import QuestionRecord, QuizRecord
 
-PASSAGE = PassageVerdict(
-    passage_id="1",
-    title="Harbour [rules]",
-    text="The fee is 5 crowns.",
-    file="rules.pdf",
-    page=3,
-    score=1.0,
-    verdict="helpful",
-    kept=True,
-    why="judged helpful",
-)
+PASSAGE = make_passage("1", "The fee is 5 crowns.", title="Harbour [rules]", file="rules.pdf", page=3)
 
 
 def answered(question: str = "What is the fee?", **further) -> QuestionRecord:

@@ -1,7 +1,5 @@
 """``keqa index``, its sub-commands and ``keqa search``, over folders and dense indexes."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

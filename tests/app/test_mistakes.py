@@ -1,7 +1,5 @@
 """What a user can put right: exit code 2 and one message that says what, before anything is asked or written."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

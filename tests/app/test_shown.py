@@ -1,10 +1,9 @@
 """An answer and its story on the terminal."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest
+from fixtures.run_files import make_passage
 from rich.console import Console
 
 from keqa.cli.story import cost_line, follow, record_tree, shown_answer
@@ -16,7 +15,6 @@ from keqa.programs.records import (
     Degradation,
     EvidenceSentence,
     Failure,
-    PassageVerdict,
     QuestionRecord,
     QuizRecord,
     SampleRecord,
@@ -38,9 +36,8 @@ def story(quiz, width=120, **further):
     return printed(record_tree(QuestionRecord(quizzes=[quiz] if quiz else [], **asked)), width)
 
 
-def passage(name, title, text, verdict="helpful", why="judged helpful", **more):
-    kept = verdict == "helpful"
-    return PassageVerdict(passage_id=name, title=title, text=text, score=1, verdict=verdict, kept=kept, why=why, **more)
+def passage(name, title, text, **more):
+    return make_passage(name, text, title=title, **more)
 
 
 KNOWN = QuizRecord(
@@ -75,7 +72,7 @@ UNKNOWN = QuizRecord(
     retrieved=True,
     passages=[
         passage("p/1", "Heidi Fenman [mayor]", "Her spouse is Flora Isvik."),
-        passage("p/2", "", "The harbour \x1b[2J of Carmouth.", "failed", "the judge failed"),
+        passage("p/2", "", "The harbour \x1b[2J of Carmouth.", kept=False, verdict="failed", why="the judge failed"),
     ],
     answer="Flora Isvik",
     source="passages",

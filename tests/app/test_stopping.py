@@ -1,16 +1,15 @@
 """Ctrl-C and SIGTERM: one line of what was kept and how to resume, a code of their own and no traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
+from fixtures.command_line import begin
+from fixtures.serving import QUESTION
 from servers.openai_server import OpenAIServer, markers
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")]
@@ -70,18 +69,6 @@ def on_terminal():
         os.close(one)
 
 
-def begin(*arguments, tmp_path, before="", **streams):
-    # A shell without job control has what it starts in the background ignore interrupts, and so the tests' processes.
-    listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
-    script = f"import sys\n{listening}\n{before}\nfrom keqa.__main__ import main\nmain()"
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams},
-        text=True,
-        env={**os.environ, "OPENAI_API_KEY": "none", "DSPY_CACHEDIR": str(tmp_path / "dspy")},
-    )
-
-
 def until(met, process, seconds=120):
     end = time.monotonic() + seconds
     while not met():
@@ -107,7 +94,7 @@ def questions(tmp_path):
 
 
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
-def test_an_evaluation_that_is_stopped_says_what_is_kept_and_resumes(tmp_path, questions, number):
+def test_an_evaluation_that_is_stopped_says_what_is_kept_and_resumes(keqa_command, tmp_path, questions, number):
     with OpenAIServer(reply=lambda messages, n, body: [markers(answer="so")] * n, latency=0.2) as server:
         asked = ["evaluate", "closed-book", "--questions", questions, "--lm", "openai/scripted"]
         asked += ["--api-base", server.api_base, "-o", tmp_path / "runs", "--in-flight", 2]
@@ -121,9 +108,7 @@ def test_an_evaluation_that_is_stopped_says_what_is_kept_and_resumes(tmp_path, q
         kept = len((tmp_path / "runs" / "closed-book.jsonl").read_text().splitlines()) - 1
         assert 2 <= kept < 40
         before = server.count
-        process = begin(*asked, tmp_path=tmp_path)
-        process.communicate(timeout=120)
-    assert process.returncode == 0
+        keqa_command(*asked).fine()
     assert server.count - before <= 40 - kept + 1
 
 
@@ -167,15 +152,7 @@ def test_an_answer_that_is_being_written_is_given_up(tmp_path, server, own_index
         return usual(messages, n, body)
 
     server.reply, server.word_latency = reply, 0.1
-    asked = [
-        "ask",
-        "To whom is the mayor of Carmouth married?",
-        "--index",
-        own_index,
-        "--no-look-first",
-        "--settle",
-        "quizzes",
-    ]
+    asked = ["ask", QUESTION, "--index", own_index, "--no-look-first", "--settle", "quizzes"]
     asked += ["--lm", "openai/scripted", "--api-base", server.api_base]
     terminal = on_terminal(*asked, tmp_path=tmp_path)
     terminal.until("Flora Flora")

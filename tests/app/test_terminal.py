@@ -1,7 +1,5 @@
 """What comes from outside acts on no terminal, whichever command shows it and wherever it comes from."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -3,20 +3,18 @@
 The program is asked for nothing: what it would return is a record made by hand.
 """
 
-from __future__ import annotations
-
 import io
 import json
 
 import openai
 import pytest
 from fixtures.findings import EACH, GUESS, GUESSED, WRITTEN, found
+from fixtures.run_files import make_line, make_run, write_run
 from fixtures.serving import serve
 from mcp import Client
 from servers.openai_server import markers
 
 import keqa
-from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
 from keqa.evaluation.run_file import read_run
 from keqa.programs.records import QuestionRecord, Statement, Written
 from keqa.server.runs import DECLINED, RIGHT, Runs
@@ -55,10 +53,14 @@ def test_ask_says_it_first_with_what_was_looked_at(command, found, record):
 
 
 @EACH
-def test_quiet_prints_the_message_alone_and_json_the_record_with_its_sources(command, found, record):
+def test_quiet_and_chat_tell_the_message_and_json_the_record_with_its_sources(command, found, record):
     found(record)
     ended = command("ask", ASKED, "--quiet")
     assert (ended.code, ended.out) == (3, f"{record.answer}\n")
+    lines = command("chat").fine().splitlines()
+    assert lines[0] == record.answer
+    assert lines[1].startswith("Missing: quiz 2, “What does Ann Lee earn?”")
+    assert not any(GUESS in line for line in lines)
     ended = command("ask", ASKED, "--json")
     told = json.loads(ended.out)
     assert ended.code == 3
@@ -66,16 +68,6 @@ def test_quiet_prints_the_message_alone_and_json_the_record_with_its_sources(com
     contradicting = ["Town hall", "Report"] if record.unanswered.missing[0].answers else []
     assert [source["title"] for source in told.pop("sources")] == ["Town hall", *contradicting]
     assert QuestionRecord.model_validate(told) == record
-
-
-@EACH
-def test_chat_says_it_and_goes_on(command, found, record):
-    found(record)
-    ended = command("chat")
-    lines = ended.out.splitlines()
-    assert (ended.code, lines[0]) == (0, record.answer)
-    assert lines[1].startswith("Missing: quiz 2, “What does Ann Lee earn?”")
-    assert GUESS not in ended.out
 
 
 def openai_fields(message):
@@ -186,14 +178,8 @@ async def test_a_written_answer_through_mcp(serve, server, found):
 @pytest.mark.parametrize(("golds", "outcome", "em"), [([], RIGHT, 1.0), (["40,000"], DECLINED, 0.0)])
 @EACH
 def test_view_tells_it_from_a_wrong_answer(record, golds, outcome, em, tmp_path):
-    header = RunHeader(
-        method="keqa", label="keqa", dataset="mine", ids=["a"], configuration=RunSettings(), fingerprint="x"
-    )
-    line = RunLine(
-        id="a", question=ASKED, answers=golds, answer=record.answer, scores={"em": em, "f1": em}, record=record
-    )
-    (tmp_path / "run.jsonl").write_bytes(header_line(header) + run_line(line))
-    runs = Runs([tmp_path / "run.jsonl"])
+    line = make_line(1, em, answers=golds).model_copy(update={"answer": record.answer, "record": record})
+    runs = Runs([write_run(tmp_path / "run.jsonl", make_run("keqa", [line]))])
     assert runs.overview()["questions"][0][4] == [[outcome, record.answer]]
     assert runs.story(0, 0)["record"]["unanswered"]["kind"] == record.unanswered.kind
 

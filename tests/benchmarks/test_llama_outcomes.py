@@ -1,7 +1,5 @@
 """The benchmark of recorded outcomes, on a few made-up lines."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Small methods whose language model is scripted, and questions for them."""
 
-from __future__ import annotations
-
 import pytest
 from fixtures.run_files import line, towns
 

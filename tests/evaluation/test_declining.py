@@ -1,7 +1,5 @@
 """What is declined counts as that, by its type: in scores, run files, tables and compiling."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents, one a question: made, resumed, and read by every method without crossing questions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

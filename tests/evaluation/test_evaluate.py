@@ -1,7 +1,5 @@
 """A run: asked, scored, kept line by line, and resumed, whatever fails on the way."""
 
-from __future__ import annotations
-
 import json
 
 import dspy
@@ -151,14 +149,6 @@ def test_questions_that_cannot_be_asked_are_told_first(closed_book, tmp_path, ex
         evaluate(program, examples, out=tmp_path / "run.jsonl")
     assert engine.calls == []
     assert not (tmp_path / "run.jsonl").exists()
-
-
-def test_a_table_of_questions_is_refused_with_how_to_give_its_rows(closed_book, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([{"question": "Who governs Town1?", "answer": "x"}])
-    advice = r'^keqa\.evaluate takes a list of questions, not a DataFrame: give its rows, df\.to_dict\("records"\)$'
-    with pytest.raises(InputError, match=advice):
-        evaluate(closed_book()[0], frame, out=tmp_path / "run.jsonl")
 
 
 def test_examples_are_read_as_a_stream_and_no_more_are_in_work_than_allowed(closed_book, tmp_path):

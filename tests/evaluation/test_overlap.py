@@ -1,7 +1,5 @@
 """A program is not measured by what it learned from, unless that is asked for; then every table says so."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

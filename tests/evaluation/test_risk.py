@@ -1,7 +1,5 @@
 """A program that holds a risk, calibrated by its own run file."""
 
-from __future__ import annotations
-
 import pytest
 from fixtures.run_files import shown
 

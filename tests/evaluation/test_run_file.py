@@ -1,7 +1,5 @@
 """Run files: what is in them, how they are read and resumed, and what is refused with file and line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

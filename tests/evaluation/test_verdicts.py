@@ -1,7 +1,5 @@
 """A failure is not a verdict: runs over a server that fails at 30 % of calls, and the same once it is mended."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

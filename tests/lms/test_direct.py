@@ -1,7 +1,5 @@
 """Requests that are sent without LiteLLM: which they are, and that nothing else differs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

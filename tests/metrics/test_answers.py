@@ -1,7 +1,5 @@
 """Normalisation, exact match and F1."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

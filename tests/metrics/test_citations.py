@@ -1,7 +1,5 @@
 """Citation recall and precision as in ALCE, by a judge that finds a sentence where all its words are."""
 
-from __future__ import annotations
-
 import pytest
 
 from keqa.metrics.citations import Cited, citation_quality, list_quality

@@ -1,7 +1,5 @@
 """EM and F1 against the official scripts written anew: HotpotQA's on any text, others on all gold answers at hand."""
 
-from __future__ import annotations
-
 import json
 import re
 import string

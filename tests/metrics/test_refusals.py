@@ -1,7 +1,5 @@
 """What is taken for a refusal: held-out refusals of twelve languages on one side, real answers on the other."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

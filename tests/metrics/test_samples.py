@@ -1,7 +1,5 @@
 """Certainty in its three forms, and how much sampled answers resemble each other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

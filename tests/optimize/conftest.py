@@ -1,7 +1,5 @@
 """A small world with something to learn: its language model writes names by the surname until it is shown otherwise."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Questions of a step, also as DSPy's optimizers ask them: their scores, what is asked again, and what fails."""
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Compilation end to end on a small world, of KEQA and of the methods that it is compared with."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What becomes a demonstration of which predictor, which are drawn, and which set of them is kept."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

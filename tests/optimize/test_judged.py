@@ -1,7 +1,5 @@
 """What gold answers say of quizzes and calls: which teach, in which form, and what is told of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

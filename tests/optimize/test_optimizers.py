@@ -1,7 +1,5 @@
 """DSPy's optimizers over the program: what they change, what they must not, and what they need."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -10,8 +8,8 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine
-from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Request, Response, ServerError, Usage
+from conftest import AsyncScriptedEngine, SayingEngine
+from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Request, ServerError
 from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.usage_tracker import UsageTracker
@@ -31,27 +29,17 @@ from keqa.programs.keqa import KEQA
 ADVICE = "Write people by their full names."
 
 
-class ReflectingEngine:
+class ReflectingEngine(SayingEngine):
     """Whatever it is asked to write, it writes the same advice; or fails, after some replies."""
 
     def __init__(self, error: Exception | None = None, answers: int = 0) -> None:
-        self.prompts: list[str] = []
+        super().__init__(self.written)
         self.error, self.answers = error, answers
 
-    def __deepcopy__(self, memo):
-        return self
-
-    def complete(self, request: Request) -> Response:
-        prompt = "\n".join([str(request.system), *(m.text or "" for m in request.messages)])
-        self.prompts.append(prompt)
-        if self.error is not None and len(self.prompts) > self.answers:
+    def written(self, request: Request) -> str:
+        if self.error is not None and len(self.requests) > self.answers:
             raise self.error
-        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
-        text = Message.assistant(self.written(prompt, request.messages[-1].text or ""))
-        return Response(id=None, model=request.model, message=text, finish_reason="stop", usage=usage)
-
-    @staticmethod
-    def written(prompt: str, last: str) -> str:
+        prompt, last = self.prompts[-1], request.messages[-1].text or ""
         if "Respond with a JSON object" in prompt:
             return json.dumps(
                 dict.fromkeys(re.findall(r"`(\w+)`", prompt.split("Respond with a JSON object")[-1]), ADVICE)
@@ -61,9 +49,6 @@ class ReflectingEngine:
         if "module_advice" in wanted:
             return markers(discussion="so", module_advice='{"program.answering.answer": "' + ADVICE + '"}')
         return markers(**dict.fromkeys(wanted, ADVICE)) if wanted else f"```\n{ADVICE}\n```"
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 def reflecting(error=None, answers=0):

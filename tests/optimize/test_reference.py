@@ -1,7 +1,5 @@
 """The utility reference on a scripted language model: the equation of section 3.4 and what failures do to it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The report of a compilation, and what a program is compiled from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import dspy

@@ -1,7 +1,5 @@
 """How right an answer is by metrics of both forms, and which questions are learned from or chosen by."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """By what a compiled program settles questions: the parts beside the whole, and which of them is kept."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The steps of a compilation, fine-tuning among them: what each goes on with, and what it leaves out."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tuning: which values are tried, what each scores, and which calls settings share."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Written answers measured: their citations, and the gold answers in them; in run files, and as a metric."""
 
-from __future__ import annotations
-
 import json
 
 import dspy

@@ -1,7 +1,5 @@
 """What tests of programs share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

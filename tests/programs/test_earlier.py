@@ -1,7 +1,5 @@
 """What an earlier question settled is not asked again, and the record says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from keqa.programs import KEQA

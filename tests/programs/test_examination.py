@@ -1,7 +1,5 @@
 """Algorithm 1: clustering, the verdict, waves that stop early, and draws that are draws."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from fractions import Fraction

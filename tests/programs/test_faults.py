@@ -1,7 +1,5 @@
 """A server that fails at 30 % of calls, over HTTP and LiteLLM: nothing crashes, and no failure is an answer."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -53,9 +51,9 @@ def test_every_question_ends_in_an_answer_or_a_typed_error(retriever, kind):
     kinds = server.FAULTS if kind == "all" else (kind,)
     plan = server.FaultPlan(share=0.3, kinds=kinds, seed=len(kind))
     found = retriever("The founder's wife was Anneliese Østergaard-Whitcombe.", "The town is old.")
-    with server.OpenAIServer(reply=reply, faults=plan, hang_seconds=3.0) as api:
+    with server.OpenAIServer(reply=reply, faults=plan, hang_seconds=1.5) as api:
         program = KEQA(found, workers=8)
-        program.set_lm(language_model(api))
+        program.set_lm(language_model(api, timeout=0.5))
         count = 4 if kind == "hang" else 12
         outcomes = list(program.answer_many([f"Who was the founder's wife? ({i})" for i in range(count)], in_flight=4))
     assert sorted(outcome.position for outcome in outcomes) == list(range(count))

@@ -1,7 +1,5 @@
 """Plan and draft in one call, read and cite in one call: what is asked, what is kept, and what the record says."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from math import log

@@ -1,7 +1,5 @@
 """A plain ``dspy.LM`` is sent the same requests as one that `build_lm` makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

@@ -1,7 +1,5 @@
 """What a program returns: what DSPy can vote on, write, score and pass on, its sources, and a program as a tool."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

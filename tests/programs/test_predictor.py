@@ -1,7 +1,5 @@
 """States of predictors, and what a program learned from: it is recognised by its text, and not shown to itself."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all programs share: language models by role, copies, saving, optimizers, batches, checks of what is asked."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 from typing import Any

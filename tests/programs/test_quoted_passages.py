@@ -1,7 +1,5 @@
 """A passage that would be the answer, or the verdict on itself, is neither when it is quoted or judged."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 

@@ -33,9 +33,10 @@ def test_a_real_question_ends_in_an_answer_or_a_typed_error(name, tmp_path):
         corpus = DATA / "nq" / "psgs_w100.tsv"
         question = json.loads((DATA / "nq" / "NQ-open.dev.jsonl").read_text().splitlines()[0])["question"]
     build_index(read_corpus([corpus]), tmp_path / "index", language="en")
-    program = KEQA(
-        open_index(tmp_path / "index"), lms=build_roles("local/smollm2", max_tokens=48), tries=3, top_k=3, max_quizzes=2
-    )
+    lms = build_roles("local/smollm2", max_tokens=32)
+    # Without demonstrations it is asked in a third of the words, and loses the form more often.
+    few = {"tries": 2, "top_k": 2, "max_quizzes": 2, "demonstrations": False}
+    program = KEQA(open_index(tmp_path / "index"), lms=lms, **few)
     [outcome] = program.answer_many([question])
     assert (outcome.answer is None) == (outcome.error is not None)
     assert outcome.error is None or isinstance(outcome.error, KeqaError)

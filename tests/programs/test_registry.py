@@ -1,7 +1,5 @@
 """Methods by name, what they are made of, and the compiled programs that serve them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

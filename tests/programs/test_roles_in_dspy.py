@@ -1,14 +1,12 @@
 """Language models by role, whatever DSPy does to a program or to a user's module that contains it."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from typing import Any
 
 import dspy
 import pytest
-from fixtures import one_quiz
+from fixtures.one_quiz import REPLIES, Nesting
 from servers.openai_server import OpenAIServer
 
 import keqa
@@ -19,24 +17,11 @@ OF_THE_TASK = {"DecomposeQuestion", "AnswerQuiz", "AnswerWithKnowledge", "Summar
 OF_JUDGES = {"JudgeConsistency", "JudgeUtility"}
 
 
-class Nesting(dspy.Module):
-    """A user's module with a program in it."""
-
-    def __init__(self, program: KEQA) -> None:
-        super().__init__()
-        self.qa = program
-
-    def forward(self, question: str) -> dspy.Prediction:
-        return dspy.Prediction(answer=self.qa(question=question).answer)
-
-
 @pytest.fixture
 def engines(scripted):
     """The language models of the task and of the judges, each with its engine."""
     return [
-        scripted(
-            lambda name, inputs, config: {**one_quiz.REPLIES, "AnswerQuiz": {"answer": f"Ann {config.seed}"}}[name]
-        )
+        scripted(lambda name, inputs, config: {**REPLIES, "AnswerQuiz": {"answer": f"Ann {config.seed}"}}[name])
         for _ in range(2)
     ]
 

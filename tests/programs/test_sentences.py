@@ -1,7 +1,5 @@
 """Which sentences carried an answer; and of two that say different things of the same, the newer counts."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """How far a question is taken: from memory, by one reading, or apart; what that asks, and what the record says."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Draws that gates share: made once for a resolved quiz, whoever asks, and charged to each that reads them."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -256,11 +254,6 @@ def test_other_draws_are_not_shared(norway, change):
         setattr(program.examination, change, 6)
     quiz_of(other.sharing(program), **asked)
     assert engine.count["AnswerQuiz"] > 5
-
-
-def test_a_gate_by_probability_wants_draws_that_have_them(norway):
-    with pytest.raises(ConfigurationError, match=r"needs SharedDraws\(probabilities=True\)"):
-        SharedDraws().sharing(norway()[0], ProbabilityGate())
 
 
 @pytest.mark.parametrize("change", [{"completions": 5}, {"tokens": [1]}, {"samples": -1}, {"draws": []}])

@@ -3,8 +3,6 @@
 The stories are files beside this one, to be read when they change; KEQA_WRITE_STORIES=1 writes them anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

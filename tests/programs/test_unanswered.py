@@ -1,7 +1,5 @@
 """What the documents do not say is a finding of its own, and never a guess."""
 
-from __future__ import annotations
-
 import json
 import pickle
 
@@ -10,7 +8,7 @@ from dspy.lm15 import ServerError
 from fixtures.choosers import chooser
 
 import keqa
-from keqa.errors import ConfigurationError, NotInDocumentsError
+from keqa.errors import NotInDocumentsError
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError
 from keqa.programs.records import FoundQuiz, MissingQuiz
@@ -146,11 +144,6 @@ def test_what_is_done_goes_by_the_documents(retriever, marked, given, way):
 def test_the_testbed_and_a_function_are_told_apart():
     assert KEQA(keqa.open_encyclopedia()).way_out == "guess"
     assert KEQA(lambda query: [Passage("1", "", "It.")]).way_out == "say"
-
-
-def test_to_have_no_guess_is_another_setting():
-    with pytest.raises(ConfigurationError, match="unanswered='say'"):
-        KEQA(None, on_nothing_helpful="abstain")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,12 @@
 """What `keqa.compile` returns is used as the program that is inside it."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from types import SimpleNamespace
-from typing import Any
 
 import dspy
 import pytest
-from fixtures import one_quiz
+from fixtures.one_quiz import REPLIES, Nesting
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
@@ -17,18 +14,9 @@ from keqa.optimize.compile import Compiled
 from keqa.programs.wrapper import program_within
 
 
-class Parent(dspy.Module):
-    def __init__(self, ask: Any) -> None:
-        super().__init__()
-        self.ask = ask
-
-    def forward(self, question: str) -> dspy.Prediction:
-        return self.ask(question=question)
-
-
 @pytest.fixture
 def program(scripted, retriever):
-    replies = {**one_quiz.REPLIES, "AnswerQuiz": {"answer": "Ann"}}
+    replies = {**REPLIES, "AnswerQuiz": {"answer": "Ann"}}
     lm, _ = scripted(lambda name, inputs, config: replies[name])
     return keqa.KEQA(retriever("text"), lms=SimpleNamespace(task=lm, consistency=lm, utility=lm))
 
@@ -60,20 +48,20 @@ def test_settings_are_those_of_the_program(compiled, program):
 
 
 def test_a_parent_sees_its_predictors_and_saves_them_by_the_names_of_the_program(compiled, program, tmp_path):
-    parent, plain = Parent(compiled), Parent(program.deepcopy())
+    parent, plain = Nesting(compiled), Nesting(program.deepcopy())
     assert [name for name, _ in parent.named_predictors()] == [name for name, _ in plain.named_predictors()]
     summarize = program.summarizing.summarize
     summarize.signature = summarize.signature.with_instructions("Be brief.")
     parent.save(tmp_path / "parent.json")
     plain.load(tmp_path / "parent.json")
-    assert plain.ask.summarizing.summarize.signature.instructions == "Be brief."
-    other = Parent(Compiled(keqa.KEQA(None), report=None))
+    assert plain.qa.summarizing.summarize.signature.instructions == "Be brief."
+    other = Nesting(Compiled(keqa.KEQA(None), report=None))
     other.load(tmp_path / "parent.json")
-    assert other.ask.program.summarizing.summarize.signature.instructions == "Be brief."
+    assert other.qa.program.summarizing.summarize.signature.instructions == "Be brief."
 
 
 def test_copies_are_apart(compiled, program):
-    for copied in (copy.deepcopy(compiled), compiled.deepcopy(), Parent(compiled).deepcopy().ask):
+    for copied in (copy.deepcopy(compiled), compiled.deepcopy(), Nesting(compiled).deepcopy().qa):
         assert isinstance(copied, Compiled)
         assert copied.program is not program
         assert copied("Who is it?").answer == "Ann"
@@ -91,8 +79,8 @@ def test_the_front_doors_take_it(compiled, tmp_path):
     (tmp_path / "bad.csv").write_text("question,answer\nWho is it?,Ann\nWho?\n")
     with pytest.raises(InputError, match=r"1 questions of .*bad.csv cannot be used\n  .*line 3: there are 1 cells"):
         keqa.evaluate(compiled, str(tmp_path / "bad.csv"), out=tmp_path / "bad.jsonl")
-    with pytest.raises(ConfigurationError, match=r"^keqa.evaluate takes a KEQA .*, not a Parent; of a module"):
-        keqa.evaluate(Parent(compiled), [], out=tmp_path / "run.jsonl")
+    with pytest.raises(ConfigurationError, match=r"^keqa.evaluate takes a KEQA .*, not a Nesting; of a module"):
+        keqa.evaluate(Nesting(compiled), [], out=tmp_path / "run.jsonl")
     with pytest.raises(ConfigurationError, match=r"^keqa.save takes a KEQA .*, not a str"):
         keqa.save("my-program", tmp_path / "saved")
     assert program_within(compiled, "x") is compiled.program

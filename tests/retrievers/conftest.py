@@ -1,13 +1,12 @@
 import json
-import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from servers.process import script
 
 from keqa.retrievers import Passage
 
@@ -52,6 +51,18 @@ class SentenceTransformer:
 
     encode_query = encode_document = encode
 '''
+
+# A process that is killed begins no second one to read documents with.
+READING_HERE = """
+from keqa.retrievers import readers
+from keqa.retrievers.readers.formats import passages_of
+
+def read_here(*given):
+    passages, lost = passages_of(*given)
+    return list(passages), lost
+
+readers.read_beside = read_here
+"""
 
 
 @pytest.fixture
@@ -126,10 +137,7 @@ def other_process(tmp_path):
     (tmp_path / "site" / "sentence_transformers").mkdir(parents=True)
     (tmp_path / "site" / "sentence_transformers" / "__init__.py").write_text(LIBRARY)
 
-    def run(code: str, killed_after: int, *arguments: object) -> subprocess.CompletedProcess:
-        path = os.pathsep.join([str(tmp_path / "site"), *sys.path])
-        environment = {**os.environ, "PYTHONPATH": path, "KILLED_AFTER": str(killed_after)}
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+    def run(code, killed_after, *arguments):
+        return script(READING_HERE + code, arguments, tmp_path / "site", {"KILLED_AFTER": str(killed_after)})
 
     return run

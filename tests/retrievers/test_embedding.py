@@ -170,7 +170,12 @@ def test_an_index_is_built_and_searched_by_an_api(served, tmp_path, name):
     assert (hits[0].passage.id, round(hits[0].score, 3)) == ("17", 1.0)
     with pytest.raises(ConfigurationError, match="a model is opened only where you name it"):
         open_index(tmp_path / "index")
-    assert HostedModel(name).embed(["", "word"]).shape == (2, 16)
+    model = HostedModel(name)
+    assert model.embed(["", "word"]).shape == (2, 16)
+    # As KS-LLM compares sentences.
+    assert model.embed_raw(["a word"])[0].tolist() == np.array(vector_of("a word"), np.float32).tolist()
+    with pytest.raises(ConfigurationError, match="pools tokens itself: leave pooling=cls out"):
+        model.embed_raw(["a word"], pooling="cls")
 
 
 @pytest.mark.server

@@ -1,7 +1,5 @@
 """Where fields begin in a reply, and texts in which none does."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The prompts: told apart by their instructions, short, with defaults where an input may be absent."""
 
-from __future__ import annotations
-
 import hashlib
 
 import dspy

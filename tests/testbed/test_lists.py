@@ -1,7 +1,5 @@
 """Lists of the testbed have known members, which a program gathers from its encyclopedia."""
 
-from __future__ import annotations
-
 import json
 import re
 

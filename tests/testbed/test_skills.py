@@ -1,7 +1,5 @@
 """What the shipped LM is taught of its own knowledge gives nothing away, and is right for the program that asks."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The texts of the encyclopedia and of the training stay byte for byte: the shipped model knows exactly these."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 

@@ -1,7 +1,5 @@
 """``keqa boundary``: collect, train and check on the language model that ships, and the gate in a comparison."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -17,7 +15,7 @@ def folder(tmp_path_factory):
 
 
 def test_from_questions_to_a_gate(keqa_command, folder):
-    train = ["boundary", "collect", "--testbed", "--program", "testbed", "--limit", 30, "--tries", 5]
+    train = ["boundary", "collect", "--testbed", "--program", "testbed", "--limit", 20, "--tries", 5]
     out = keqa_command(*train, "--out", folder / "train", "--json").fine()
     collected = json.loads(out)
     assert (collected["tries"], collected["left_out"]) == (5, 0)
@@ -59,7 +57,7 @@ def test_a_prompted_and_a_fine_tuned_model(keqa_command, folder):
     pytest.importorskip("peft")
     collected = folder / "train"
     if not collected.exists():
-        asked = ["--testbed", "--program", "testbed", "--limit", 30, "--tries", 5]
+        asked = ["--testbed", "--program", "testbed", "--limit", 20, "--tries", 5]
         assert keqa_command("boundary", "collect", *asked, "--out", collected).code == 0
     how = ["--training", "method=lora,rank=2,epochs=1,batch=16"]
     keqa_command("boundary", "train", collected, "--kind", "finetuned", *how, "--out", folder / "kbm.json").fine()

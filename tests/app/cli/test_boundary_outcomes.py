@@ -1,7 +1,5 @@
 """``keqa boundary train --outcomes``: models from what was recorded, with no language model."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

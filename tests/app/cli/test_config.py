@@ -1,7 +1,5 @@
 """Defaults of options from files and variables, and where each comes from."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

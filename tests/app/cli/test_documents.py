@@ -1,7 +1,5 @@
 """``keqa documents``, and reading what it made."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

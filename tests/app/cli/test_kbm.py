@@ -1,7 +1,5 @@
 """``keqa reproduce kbm``: rows, draws and tables over a scripted language model; priced, resumed, and judged."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``keqa reproduce ks-llm``: the paper's rows and sweeps over documents that are made on the way."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

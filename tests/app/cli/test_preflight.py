@@ -1,7 +1,5 @@
 """A server that cannot be asked ends a command before its first question, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import socket
 

@@ -1,7 +1,5 @@
 """``keqa reproduce real``: collecting from a served model, resuming, and printing without it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

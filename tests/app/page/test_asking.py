@@ -1,15 +1,12 @@
 """The page of a server, in a browser and as events."""
 
-from __future__ import annotations
-
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from fixtures.findings import EACH, GUESS, GUESSED, found
-from fixtures.serving import MARKUP, QUESTION, TOKEN, until
+from fixtures.serving import MARKUP, QUESTION, TOKEN, asked, until
 from servers.openai_server import OpenAIServer
 
 from keqa.cli.serve import about_of
@@ -27,21 +24,14 @@ def serving(serve, server):
     return serve(server)
 
 
-def events_of(serving, **body):
-    with serving.client as client:
-        answer = client.post("/ask", json={"question": QUESTION, **body})
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    parts = [part for part in answer.text.split("\n\n") if part.startswith("data: ")]
-    return [json.loads(part.removeprefix("data: ")) for part in parts]
-
-
 def ask(page, text):
     page.get_by_role("textbox", name="Question").fill(text)
     page.get_by_role("button", name="Ask", exact=True).click()
 
 
 def test_the_events_of_a_question(serving):
-    events = events_of(serving)
+    with serving.client as client:
+        events = asked(client)
     kinds = [event["kind"] for event in events]
     assert kinds[:2] == ["QuizFound", "QuizFound"]
     assert kinds[-1] == "Answered"
@@ -56,7 +46,8 @@ def test_a_question_without_an_answer_ends_with_its_story(serve):
     with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
         serving = serve(lm)
         serving.answers._program.unanswered = "guess"
-        *_, end = events_of(serving)
+        with serving.client as client:
+            *_, end = asked(client)
     assert end["kind"] == "Failed"
     assert "failed" in end["message"]
     assert end["record"]["answer"] is None
@@ -223,13 +214,13 @@ def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server,
     page = open_page(f"{serving.url}/#token={TOKEN}")
     ask(page, QUESTION)
     page.locator(".answer-text").wait_for()
-    asked = server.count
+    count = server.count
     page.reload()
     page.locator(".answer-text").get_by_text("Flora Isvik").wait_for()
     assert page.locator(".passage.kept .text").inner_text() == MARKUP
     ask(page, QUESTION)
     page.get_by_text(f"Settled before, and not asked again: {QUESTION}").first.wait_for()
-    assert server.count - asked <= 3
+    assert server.count - count <= 3
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".answer-text").count() == 0
     page.get_by_text("Conversations").click()

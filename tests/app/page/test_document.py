@@ -1,7 +1,5 @@
 """A page is one document, whatever it shows, and its policy lets nothing else run."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

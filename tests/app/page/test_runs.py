@@ -1,60 +1,35 @@
 """Run files side by side: what is read of them, the page, and the file of its own."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
+from fixtures.run_files import make_line, make_passage, make_run, write_run
 from fixtures.serving import TOKEN
 from starlette.testclient import TestClient
 
-from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
-from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.evaluation.records import header_line, run_line
+from keqa.programs.records import Failure, QuizRecord
 from keqa.server.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.server.serving import listen, server
 
 EVIL = "<img src=x onerror=alert(1)></script>"
 
 
-def header(label, ids, dataset="d"):
-    about = {"method": "keqa", "fingerprint": "f", "configuration": RunSettings()}
-    return RunHeader(label=label, ids=ids, dataset=dataset, **about)
-
-
 def line(number, answer="Ann", em=1.0, f1=1.0, text="A passage.", **further):
-    passage = PassageVerdict(
-        passage_id="p", title="Title", text=text, score=1.0, verdict="helpful", kept=True, why="judged helpful"
-    )
-    quiz = QuizRecord(index=1, text=f"Who is {number}?", passages=[passage], answer=answer, source="passages")
-    record = QuestionRecord(
-        question=f"Who is {number}?",
-        quizzes=[quiz],
-        answer=answer,
-        answer_source="passages",
-        cost=Cost(by_role={"task": CallCost(calls=2, samples=2, prompt_tokens=100)}, retrievals=1),
-    )
-    fields = {
-        "id": str(number),
-        "question": f"Who is {number}?",
-        "answers": ["Ann"],
-        "kind": "odd" if number % 2 else "even",
-        "answer": answer,
-        "scores": {"em": em, "f1": f1, "contains": em},
-        "record": record,
-    }
-    return RunLine(**{**fields, **further})
+    asked, passages = f"Who is {number}?", [make_passage("p", text, title="Title")]
+    quiz = QuizRecord(index=1, text=asked, passages=passages, answer=answer, source="passages")
+    story = {"question": asked, "quizzes": [quiz], "answer": answer, "answer_source": "passages"}
+    made = make_line(number, em, f1, kind="odd" if number % 2 else "even", answers=["Ann"], **story)
+    return made.model_copy(update={"id": str(number), **further})
 
 
 def failed(number):
     failure = Failure(stage="answer", cause="LMTimeoutError", message="no reply")
-    zero = {"em": 0.0, "f1": 0.0, "contains": 0.0}
-    return line(number, answer=None, scores=zero, record=None, error=failure)
+    return line(number, None, 0.0, 0.0, record=None, error=failure)
 
 
 def write(path, lines, label=None, **further):
-    made = header(label or path.stem, [one.id for one in lines], **further)
-    path.write_bytes(header_line(made) + b"".join(map(run_line, lines)))
-    return path
+    return write_run(path, make_run("keqa", lines, label=label or path.stem, **further))
 
 
 @pytest.fixture
@@ -103,8 +78,7 @@ def test_what_became_of_each_question(folder):
 
 
 def test_a_question_asked_again_has_its_later_story(tmp_path):
-    path = write(tmp_path / "keqa.jsonl", [line(0)])
-    path.write_bytes(header_line(header("keqa", ["0"])) + run_line(failed(0)) + run_line(line(0)))
+    path = write(tmp_path / "keqa.jsonl", [failed(0), line(0)], ids=["0"])
     found = Runs([path])
     assert found.overview()["runs"][0]["failed"] == 0
     assert found.story(0, 0)["record"]["answer"] == "Ann"
@@ -162,16 +136,14 @@ def test_filters(folder, viewed):
     assert questions() == ["2"]
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """Two runs of 10,000 questions."""
-    folder = tmp_path_factory.mktemp("large")
+def large(folder, count):
+    """Two runs of so many questions."""
     right, wrong = (run_line(line(9, answer, score, score)) for answer, score in (("Ann", 1.0), ("Bo", 0.0)))
-    ids = [str(number) for number in range(10_000)]
+    ids = [str(number) for number in range(count)]
     for label, each in (("keqa", 7), ("rag", 3)):
         with (folder / f"{label}.jsonl").open("wb") as stream:
-            stream.write(header_line(header(label, ids)))
-            for number in range(10_000):
+            stream.write(header_line(make_run("keqa", [], label=label, ids=ids).header))
+            for number in range(count):
                 text = (right if number % each else wrong).replace(b'"id": "9"', b'"id": "%d"' % number)
                 stream.write(text.replace(b"Who is 9?", b"Who is %d?" % number))
     return folder
@@ -179,8 +151,8 @@ def large(tmp_path_factory):
 
 @pytest.mark.server
 @pytest.mark.process
-def test_ten_thousand_questions_open_and_are_filtered_at_once(large, viewed):
-    page = viewed(Runs([large]))
+def test_ten_thousand_questions_open_and_are_filtered_at_once(tmp_path, viewed):
+    page = viewed(Runs([large(tmp_path, 10_000)]))
     assert page.locator("#questions .question").count() == 50
     # From the request to the list: about a second on a machine with nothing else to do.
     assert page.evaluate("performance.now()") < 10_000
@@ -194,14 +166,14 @@ def test_ten_thousand_questions_open_and_are_filtered_at_once(large, viewed):
 
 
 @pytest.mark.process
-def test_a_file_of_its_own(large, tmp_path, keqa_command, open_page):
+def test_a_file_of_its_own(tmp_path, keqa_command, open_page):
     file = tmp_path / "view.html"
-    ended = keqa_command("view", large, "--html", file)
+    ended = keqa_command("view", large(tmp_path, 1_000), "--html", file)
     assert ended.code == 0, ended.err
-    assert "2 runs of 10,000 questions" in ended.err
+    assert "2 runs of 1,000 questions" in ended.err
     page = open_page(file.as_uri())
-    page.get_by_role("searchbox", name="Text").fill("Who is 9999?")
-    page.get_by_role("button", name="Who is 9999?").click()
+    page.get_by_role("searchbox", name="Text").fill("Who is 999?")
+    page.get_by_role("button", name="Who is 999?").click()
     page.locator("#stories .story").nth(1).wait_for()
     assert page.locator("#stories .passage .text").first.inner_text() == "A passage."
 

@@ -1,10 +1,9 @@
 """A story as a file of its own, and every part of a record as the page shows it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from fixtures.run_files import make_passage
 
 from keqa.page import document, story_page
 from keqa.programs.records import (
@@ -13,7 +12,6 @@ from keqa.programs.records import (
     Cost,
     Degradation,
     Failure,
-    PassageVerdict,
     QuestionRecord,
     QuizRecord,
     SampleRecord,
@@ -25,11 +23,8 @@ from keqa.programs.records import (
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
-def passage(name, *, kept=True, text="One. Two is it. Three."):
-    verdict = "helpful" if kept else "not helpful"
-    return PassageVerdict(
-        passage_id=name, title="Title", text=text, score=1.0, verdict=verdict, kept=kept, why=f"judged {verdict}"
-    )
+def passage(name, text="One. Two is it. Three.", **more):
+    return make_passage(name, text, title="Title", **more)
 
 
 QUIZ = QuizRecord(

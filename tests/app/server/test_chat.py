@@ -1,13 +1,10 @@
 """The chat endpoint, asked by OpenAI's own client and by raw requests."""
 
-from __future__ import annotations
-
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
-from fixtures.serving import MARKUP, QUESTION, TOKEN, until
+from fixtures.serving import MARKUP, QUESTION, events_in, until
 from servers.openai_server import HTTPFault, OpenAIServer
 
 from keqa.server.limits import ServerLimits
@@ -46,21 +43,6 @@ def test_an_answer_with_its_sources_and_usage(client, server):
     assert server.count > 0
 
 
-def test_a_stream_of_the_same(client):
-    with client.chat.completions.create(
-        model="keqa", messages=ASKED, stream=True, stream_options={"include_usage": True}
-    ) as stream:
-        *chunks, last = stream
-    assert chunks[0].choices[0].delta.role == "assistant"
-    listed = "\n\nSources:\n\n1. Heidi Fenman (1)"
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == f"Flora Isvik{listed}"
-    end = chunks[-1].choices[0]
-    assert end.finish_reason == "stop"
-    assert end.delta.annotations[0]["url_citation"]["url"] == "urn:keqa:passage:1"
-    assert end.delta.sources[0]["text"] == MARKUP
-    assert (last.choices, last.usage.total_tokens > 0) == ([], True)
-
-
 def test_a_stream_is_events_and_says_that_it_is_alive(serving, server, monkeypatch):
     monkeypatch.setattr("keqa.server.application.KEEP_ALIVE", 0.02)
     server.latency = 0.1
@@ -69,9 +51,8 @@ def test_a_stream_is_events_and_says_that_it_is_alive(serving, server, monkeypat
     parts = events.text.split("\n\n")
     assert parts[-2:] == ["data: [DONE]", ""]
     assert ": in work" in parts
-    data = [json.loads(part.removeprefix("data: ")) for part in parts if part.startswith("data: {")]
     # Nobody asked for the usage.
-    assert all(one["choices"] for one in data)
+    assert all(one["choices"] for one in events_in(events.text))
 
 
 def test_the_last_message_of_the_user_is_the_question_and_those_before_it_make_it_stand_alone(client, server):
@@ -133,41 +114,40 @@ def test_the_model_is_listed(client):
     assert error.value.code == "model_not_found"
 
 
-@pytest.mark.parametrize(
-    ("change", "status", "param"),
-    [
-        ({"model": "gpt-4o"}, 404, "model"),
-        ({"messages": []}, 400, "messages"),
-        ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
-        ({"messages": [{"role": "user", "content": " "}]}, 400, None),
-        ({"messages": [{"role": "user", "content": "long " * 100_000}]}, 400, None),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, 400, "messages"),
-        ({"messages": "hello"}, 400, "messages"),
-        ({"n": 2}, 400, "n"),
-        ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "tool_choice"),
-        ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice"),
-        ({"functions": [{"name": "x"}], "function_call": {"name": "x"}}, 400, "function_call"),
-        ({"response_format": {"type": "json_object"}}, 400, "response_format"),
-        ({"answer_type": "essay"}, 400, None),
-        ({"answer_type": "choice"}, 400, None),
-        ({"style": "essay"}, 400, "style"),
-    ],
-)
+UNASKABLE = [
+    ({"model": "gpt-4o"}, 404, "model"),
+    ({"messages": []}, 400, "messages"),
+    ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
+    ({"messages": [{"role": "user", "content": " "}]}, 400, None),
+    ({"messages": [{"role": "user", "content": "long " * 100_000}]}, 400, None),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, 400, "messages"),
+    ({"messages": "hello"}, 400, "messages"),
+    ({"n": 2}, 400, "n"),
+    ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "tool_choice"),
+    ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice"),
+    ({"functions": [{"name": "x"}], "function_call": {"name": "x"}}, 400, "function_call"),
+    ({"response_format": {"type": "json_object"}}, 400, "response_format"),
+    ({"answer_type": "essay"}, 400, None),
+    ({"answer_type": "choice"}, 400, None),
+    ({"style": "essay"}, 400, "style"),
+]
+
+
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_cannot_be_asked_is_an_error_in_openais_form(serving, server, change, status, param, stream):
-    answer = serving.chat(**change, stream=stream)
-    error = answer.json()["error"]
-    assert (answer.status_code, error["type"], error["param"]) == (status, "invalid_request_error", param)
-    assert error["message"]
+def test_what_cannot_be_asked_is_an_error_in_openais_form(serving, server, stream):
+    for change, status, param in UNASKABLE:
+        answer = serving.chat(**change, stream=stream)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["type"], error["param"]) == (status, "invalid_request_error", param), change
+        assert error["message"]
     assert server.count == 0
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"model":' + b"[" * 100_000])
-def test_a_body_that_is_no_request(serving, body):
+def test_a_body_that_is_no_request(serving):
     with serving.client as client:
-        answer = client.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+        for body in (b"", b"{", b"[]", b"\xff", b'{"model":' + b"[" * 100_000):
+            answer = client.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
+            assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error"), body
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -235,32 +215,3 @@ def test_twenty_users_at_once(serve, server):
     assert len({answer.json()["id"] for answer in found}) == 20
     assert serving.metric("keqa_questions_total", outcome="answered") == 20
     assert serving.metric("keqa_in_work") == serving.metric("keqa_waiting") == 0
-
-
-def test_the_requests_of_open_webui(serve, server):
-    """As its backend sends them: a connection that is verified, a conversation as a stream, and a title for it."""
-    headers = {
-        "Authorization": f"Bearer {TOKEN}",
-        "HTTP-Referer": "https://openwebui.com/",
-        "X-Title": "Open WebUI",
-        "X-OpenWebUI-User-Name": "Ann",
-    }
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "What is Carmouth?"},
-        {"role": "assistant", "content": "A harbour"},
-        {"role": "user", "content": "To whom is the mayor married?"},
-    ]
-    title = '### Task:\nGenerate a title as JSON: { "title": "…" }\n### Chat History:\n<chat_history>…</chat_history>'
-    with serve(server, token=TOKEN).client as client:
-        assert client.get("/v1/models", headers=headers).json()["data"][0]["id"] == "keqa"
-        chat = {"model": "keqa", "messages": messages, "stream": True, "temperature": 0.7, "max_tokens": 500}
-        streamed = client.post("/v1/chat/completions", json=chat, headers=headers)
-        named = {"model": "keqa", "messages": [{"role": "user", "content": title}], "stream": False}
-        titled = client.post("/v1/chat/completions", json=named, headers=headers)
-    events = [json.loads(part[6:]) for part in streamed.text.split("\n\n") if part.startswith("data: {")]
-    said = "".join(one["choices"][0]["delta"].get("content") or "" for one in events)
-    assert said == "Flora Isvik\n\nSources:\n\n1. Heidi Fenman (1)"
-    assert streamed.text.endswith("data: [DONE]\n\n")
-    # The window takes the first question for the title then.
-    assert (titled.status_code, titled.json()["error"]["code"]) == (400, "no_question")

@@ -1,30 +1,18 @@
 """The conversations of the page: kept, resumed, told apart, exported, deleted, and there after a kill."""
 
-from __future__ import annotations
-
-import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import httpx
 import pytest
-from fixtures.serving import QUESTION, TOKEN, until
+from fixtures.command_line import begin
+from fixtures.serving import QUESTION, TOKEN, asked, until
 
 from keqa.conversations import Conversations
 from keqa.server.intake import Intake
 
 pytestmark = pytest.mark.server
-
-FOLLOW_UP = "To whom is the mayor of Carmouth married?"
-
-
-def events_of(client, **body):
-    answer = client.post("/ask", json={"question": QUESTION, **body})
-    parts = [part for part in answer.text.split("\n\n") if part.startswith("data: ")]
-    return [json.loads(part.removeprefix("data: ")) for part in parts]
 
 
 @pytest.fixture
@@ -35,12 +23,12 @@ def kept(tmp_path):
 def test_a_conversation_goes_on_where_it_was_and_asks_nothing_again(serve, server, kept):
     serving = serve(server, conversations=kept, about="Answers from own by scripted")
     with serving.client as client:
-        first, *_, end = events_of(client, conversation="")
+        first, *_, end = asked(client, conversation="")
         assert (first["kind"], end["kind"]) == ("Kept", "Answered")
-        name, asked = first["conversation"], server.count
-        *_, again = events_of(client, conversation=name)
+        name, count = first["conversation"], server.count
+        *_, again = asked(client, conversation=name)
         # Rewritten, taken apart and summed up: the quizzes are known.
-        assert server.count - asked <= 3
+        assert server.count - count <= 3
         quizzes = again["record"]["quizzes"]
         assert [quiz["earlier"] for quiz in quizzes] == [QUESTION, QUESTION]
         assert again["sources"] == end["sources"]
@@ -59,11 +47,11 @@ def test_a_conversation_goes_on_where_it_was_and_asks_nothing_again(serve, serve
 
 def test_another_program_or_index_settles_nothing_of_this_one(serve, server, kept):
     with serve(server, conversations=kept).client as client:
-        name = events_of(client, conversation="")[0]["conversation"]
+        name = asked(client, conversation="")[0]["conversation"]
     serving = serve(server, conversations=kept)
     serving.answers._program.threshold = "3/5"
     with serving.client as client:
-        *_, end = events_of(client, conversation=name)
+        *_, end = asked(client, conversation=name)
     assert [quiz["earlier"] for quiz in end["record"]["quizzes"]] == ["", ""]
 
 
@@ -85,20 +73,19 @@ def test_only_who_may_ask_sees_them_and_only_where_they_are_kept(serve, server, 
 @pytest.mark.process
 def test_a_kill_loses_nothing_but_the_answer_in_flight(server, own_index, tmp_path):
     folder = tmp_path / "kept"
-    command = [sys.executable, "-m", "keqa", "serve", "--port", "0", "--no-token", "--no-look-first", "--no-cache"]
-    command += ["--index", str(own_index), "--lm", "openai/scripted", "--api-base", server.api_base]
-    environment = {**os.environ, "OPENAI_API_KEY": "none", "KEQA_CONVERSATIONS": str(folder)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    options = ["--port", 0, "--no-token", "--no-look-first", "--no-cache", "--index", own_index]
+    options += ["--lm", "openai/scripted", "--api-base", server.api_base]
+    with begin("serve", *options, tmp_path=tmp_path, environment={"KEQA_CONVERSATIONS": str(folder)}) as process:
         try:
             said = next(line for line in process.stderr or () if "Serving at" in line)
             address = re.search(r"http://[\d.:]+", said)[0]
             with httpx.Client(base_url=address, timeout=60) as client:
-                name = events_of(client, conversation="")[0]["conversation"]
-                server.latency, asked = 60, server.count
+                name = asked(client, conversation="")[0]["conversation"]
+                server.latency, count = 60, server.count
                 with client.stream("POST", "/ask", json={"question": "And where?", "conversation": name}) as answer:
                     lines = answer.iter_lines()
                     assert "Kept" in next(lines)
-                    until(lambda: server.count > asked)
+                    until(lambda: server.count > count)
                     os.kill(process.pid, signal.SIGKILL)
         finally:
             process.kill()

@@ -1,7 +1,5 @@
 """The files behind the sources: those of the folder, and no others."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

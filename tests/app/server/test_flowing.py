@@ -1,7 +1,5 @@
 """Streams that flow: the story while the answer is found, its words as they are written, sources with links."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -9,7 +7,8 @@ import time
 import httpx
 import openai
 import pytest
-from fixtures.serving import QUESTION, TOKEN, until
+from fixtures.run_files import make_passage
+from fixtures.serving import MARKUP, QUESTION, TOKEN, events_in, until
 from mcp import Client
 
 from keqa.programs.prediction import AnswerPart
@@ -159,11 +158,12 @@ LIBRECHAT = {
 
 @pytest.mark.parametrize("body", [OPEN_WEBUI, LIBRECHAT], ids=["Open WebUI", "LibreChat"])
 def test_a_chat_window_is_answered(serve, server, body):
-    with serve(server).client as client:
-        lines = client.post("/v1/chat/completions", json=body).text.split("\n\n")
-    *events, done, end = lines
-    assert (done, end) == ("data: [DONE]", "")
-    chunks = [json.loads(one.removeprefix("data: ")) for one in events if one.startswith("data: ")]
+    headers = {"Authorization": f"Bearer {TOKEN}", "HTTP-Referer": "https://openwebui.com/", "X-Title": "Open WebUI"}
+    with serve(server, token=TOKEN).client as client:
+        assert client.get("/v1/models", headers=headers).json()["data"][0]["id"] == "keqa"
+        text = client.post("/v1/chat/completions", json=body, headers=headers).text
+    assert text.endswith("data: [DONE]\n\n")
+    chunks = events_in(text)
     # LibreChat asks for no usage, unless it is set up to.
     if "stream_options" in body:
         assert chunks.pop()["usage"]["total_tokens"] > 0
@@ -173,8 +173,10 @@ def test_a_chat_window_is_answered(serve, server, body):
         (choice,) = chunk["choices"]
         assert set(choice) == {"index", "delta", "logprobs", "finish_reason"}
     assert "".join(one["choices"][0]["delta"].get("content", "") for one in chunks) == LISTED
-    (citation,) = chunks[-1]["choices"][0]["delta"]["annotations"]
-    assert citation["url_citation"]["title"] == "Heidi Fenman"
+    first, last = (chunks[place]["choices"][0] for place in (0, -1))
+    assert (first["delta"]["role"], last["finish_reason"]) == ("assistant", "stop")
+    (citation,) = last["delta"]["annotations"]
+    assert (citation["url_citation"]["title"], last["delta"]["sources"][0]["text"]) == ("Heidi Fenman", MARKUP)
     asked = " ".join(str(call.messages) for call in server.calls)
     assert "pirate" not in asked
     assert "Thought" not in asked
@@ -198,16 +200,15 @@ def test_the_chores_of_a_chat_window_are_no_questions(serve, server, chore):
 
 
 def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradict_each_other():
-    judged = {"score": 1.0, "verdict": "helpful", "kept": True, "why": "judged helpful"}
-    passage = PassageVerdict(passage_id="1", title="Port", text="It opens at six.", **judged)
+    passage = make_passage("1", "It opens at six.", title="Port")
     stated = Statement(text="It opens at six [1].", citations=[1])
     written = Written(style="sentence", text=stated.text, statements=[stated], passages=[passage])
     missing = missing_quiz(0, "?", [passage], "", ["five", "six"], searched=True)
     finding = unanswered_of("?", [], QuizRecord(index=0, text="?", missing=missing))
     told = {"answer": finding.message, "answer_source": "unanswered", "unanswered": finding, "written": written}
     record = QuestionRecord(question="?", **told)
-    events = "".join(Completion("none").answered(record, link=lambda source: None)).split("\n\n")
-    deltas = [json.loads(one[6:])["choices"][0]["delta"] for one in events if one]
+    events = events_in("".join(Completion("none").answered(record, link=lambda source: None)))
+    deltas = [one["choices"][0]["delta"] for one in events]
     assert "".join(one.get("content") or "" for one in deltas) == content_of(record)
     assert content_of(record).endswith("1. Port (1)")
 
@@ -216,7 +217,7 @@ def told(completion, *parts, answer="Yes"):
     """What a stream's reasoning field and text hold, of words that were written and the answer that came of them."""
     events = [completion.happened(part) for part in parts]
     events += completion.answered(QuestionRecord(question="?", answer=answer, answer_source="summary"))
-    deltas = [json.loads(one[6:])["choices"][0]["delta"] for one in "".join(events).split("\n\n") if one]
+    deltas = [one["choices"][0]["delta"] for one in events_in("".join(events))]
     return ["".join(one.get(name) or "" for one in deltas) for name in ("reasoning_content", "content")]
 
 

@@ -1,7 +1,5 @@
 """The tools, called by MCP's own client: over HTTP, and over standard input and output."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,19 +1,14 @@
 """The command: what it refuses before it listens, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
-import time
 from contextlib import ExitStack
 
-import httpx
 import pytest
+from fixtures.command_line import begin
 from fixtures.serving import QUESTION, TOKEN
 from openai import AuthenticationError, OpenAI
 
@@ -75,70 +70,56 @@ def test_the_command_says_what_to_install(keqa_command, monkeypatch):
 
 def start(lm, index, folder, before="", **further):
     """The command in a process of its own, and its first line."""
-    environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(folder), **further}
-    listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
-    script = f"import sys\n{listening}\n{before}\nfrom keqa.__main__ import main\nmain()"
-    options = ["--no-look-first", "--index", index, "--port", "0"]
-    options += ["--lm", "openai/scripted", "--api-base", lm.api_base]
-    command = [sys.executable, "-c", script, "serve", *map(str, options)]
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
-    )
+    options = ("--no-look-first", "--index", index, "--port", 0, "--lm", "openai/scripted", "--api-base", lm.api_base)
+    process = begin("serve", *options, tmp_path=folder, before=before, environment=further)
     return process, process.stderr.readline()
+
+
+def asking(question):
+    return [{"role": "user", "content": question}]
+
+
+FEW = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))"
 
 
 @pytest.mark.server
 @pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no bound on files")
-def test_more_connections_than_files_end_nothing_and_who_asks_needs_the_printed_token(
-    server, own_index, tmp_path, monkeypatch
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no bound on files, and other signals")
+@pytest.mark.parametrize(("number", "given"), [(signal.SIGINT, {"KEQA_TOKEN": TOKEN}), (signal.SIGTERM, {})])
+def test_more_connections_than_files_end_nothing_the_token_is_needed_and_a_signal_lets_a_question_in_work_end(
+    server, own_index, tmp_path, monkeypatch, number, given
 ):
     monkeypatch.delenv("KEQA_TOKEN", raising=False)
-    few = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))"
-    process, first = start(server, own_index, tmp_path, few)
+    process, first = start(server, own_index, tmp_path, FEW, **given)
     try:
-        (url,), (token,) = re.findall(r"Serving at (http://[\d.:]+)/v1", first), re.findall(r"the token (\S+);", first)
-        assert f"{url}/#token={token}. " in first
+        (url,) = re.findall(r"Serving at (http://127\.0\.0\.1:\d+)/v1 \(model keqa\)", first)
+        (token,) = re.findall(r"the token (\S+);", first) or [TOKEN]
+        assert ("with a token" if given else f"{url}/#token={token}. ") in first
         host, port = url.removeprefix("http://").split(":")
+        client = OpenAI(base_url=f"{url}/v1", api_key=token, max_retries=0)
         with ExitStack() as stack:
             for _ in range(450):
                 stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
-            client = OpenAI(base_url=f"{url}/v1", api_key=token, max_retries=0)
-            messages = [{"role": "user", "content": QUESTION}]
-            answer = client.chat.completions.create(model="keqa", messages=messages)
+            answer = client.chat.completions.create(
+                model="keqa", messages=asking("To whom is the mayor of Carmouth married now?")
+            )
             assert answer.choices[0].message.content == "Flora Isvik"
             with pytest.raises(AuthenticationError):
                 client.with_options(api_key="x").models.list()
         assert process.poll() is None
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
-@pytest.mark.server
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_lets_a_question_in_work_end(server, own_index, tmp_path, number):
-    process, first = start(server, own_index, tmp_path, KEQA_TOKEN=TOKEN)
-    (url,) = re.findall(r"Serving at (http://127\.0\.0\.1:\d+)/v1 \(model keqa\) .* with a token", first)
-    body = {"model": "keqa", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
-    with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False) as client:
-        end = time.monotonic() + 60
-        while client.get(f"{url}/health").status_code != 200:
-            assert time.monotonic() < end
         server.latency = 0.3
-        with client.stream("POST", f"{url}/v1/chat/completions", json=body) as answer:
-            lines = answer.iter_lines()
-            next(lines)
+        with client.chat.completions.create(model="keqa", messages=asking(QUESTION), stream=True) as chunks:
+            next(chunks)
             process.send_signal(number)
-            rest = "\n".join(lines)
+            assert "Flora Isvik" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    except BaseException:
+        process.kill()
+        raise
     _, err = process.communicate(timeout=60)
-    assert "Flora Isvik" in rest
     assert process.returncode == 128 + number
     assert err.rstrip().endswith("questions in work got the time of --grace to end")
     assert "Traceback" not in err
-    assert not any(word in first + err for word in ("Carmouth", "Isvik", TOKEN))
+    assert not any(word in first + err for word in ("Carmouth", "Isvik", *given.values()))
 
 
 def test_no_answer_waits_for_its_head_to_be_acknowledged():

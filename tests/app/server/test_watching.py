@@ -1,7 +1,5 @@
 """``keqa serve --watch``: questions while the index changes, and an index that follows a folder."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

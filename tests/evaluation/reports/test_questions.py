@@ -3,22 +3,19 @@
 from fractions import Fraction
 
 import pytest
+from fixtures.run_files import make_passage, write_run
 
-from keqa.evaluation.records import header_line, run_line
 from keqa.evaluation.reports.questions import brief_of, measure, read_brief, searched, unparsed, unreadable
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
-from keqa.programs.records import CallCost, Cost, Degradation, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import CallCost, Cost, Degradation, Failure, QuestionRecord, QuizRecord
 
 
 @pytest.fixture
 def examined(line, quiz):
     """A question with draws and passages."""
-    passage = PassageVerdict(
-        passage_id="p", title="", text="word " * 200, score=1.0, verdict="helpful", kept=True, why="it was kept"
-    )
     answers = ["gold", "lead", "gold", "gold", None]
-    bulk = {"passages": [passage] * 10, "evidence": ["a sentence"]}
+    bulk = {"passages": [make_passage("p", "word " * 200)] * 10, "evidence": ["a sentence"]}
     drawn = quiz("Question 0?", answers, [[0, 2, 3], [1]], known=False, retrieved=True, **bulk)
     return line(0, 0.0, quizzes=[drawn])
 
@@ -31,16 +28,15 @@ def test_a_question_that_could_not_be_asked_cost_nothing(line):
 
 
 def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
-    one = line(0, 1.0)
     names = ("quiz answering", "assessment", "everything else")
-    assert {brief_of(one).number(f"{name} {what}") for name in names for what in ("seconds", "samples")} == {None}
+    plain = brief_of(line(0, 1.0))
+    assert {plain.number(f"{name} {what}") for name in names for what in ("seconds", "samples")} == {None}
     steps = {
         "answering.answer": CallCost(samples=2, seconds=0.5),
         "examination.quiz": CallCost(samples=5, seconds=1.0),
         "picking.judge": CallCost(samples=3, seconds=0.25),
     }
-    cost = one.record.cost.model_copy(update={"by_step": steps, "retrieval_seconds": 2.0})
-    brief = brief_of(one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})}))
+    brief = brief_of(line(0, 1.0, cost=Cost(by_step=steps, retrieval_seconds=2.0)))
     assert [brief.number(f"{name} seconds") for name in names] == [1.0, 0.0, 2.75]
     assert [brief.number(f"{name} samples") for name in names] == [5, 0, 5]
 
@@ -49,8 +45,7 @@ def test_a_line_takes_a_small_part_of_its_file(examined, run, tmp_path):
     import tracemalloc
 
     many = run("keqa", [examined.model_copy(update={"id": f"q{n}"}) for n in range(200)])
-    path = tmp_path / "many.jsonl"
-    path.write_bytes(header_line(many.header) + b"".join(map(run_line, many.lines)))
+    path = write_run(tmp_path / "many.jsonl", many)
     read_brief(path)
     tracemalloc.start()
     kept = read_brief(path)
@@ -81,20 +76,17 @@ def test_which_quizzes_were_searched_for():
     ]
 
 
-@pytest.fixture
-def drawn(line):
-    """A question whose eight tries went out in two requests, with calls of the other roles."""
-    one = line(0, 1.0)
-    roles = {
-        "task": CallCost(calls=2, samples=8, prompt_tokens=50, completion_tokens=10),
-        "consistency": CallCost(calls=2, cached=1, prompt_tokens=200, completion_tokens=3),
-        "utility": CallCost(calls=10, prompt_tokens=4000, completion_tokens=30),
-    }
-    cost = one.record.cost.model_copy(update={"by_role": roles})
-    return one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})})
+# Eight tries that went out in two requests, and calls of the other roles.
+ROLES = {
+    "task": CallCost(calls=2, samples=8, prompt_tokens=50, completion_tokens=10),
+    "consistency": CallCost(calls=2, cached=1, prompt_tokens=200, completion_tokens=3),
+    "utility": CallCost(calls=10, prompt_tokens=4000, completion_tokens=30),
+}
+DRAWN = Cost(by_role=ROLES, retrievals=1)
 
 
-def test_lm_calls_are_tries_and_requests_are_what_was_sent(drawn, run):
+def test_lm_calls_are_tries_and_requests_are_what_was_sent(line, run):
+    drawn = line(0, 1.0, cost=DRAWN)
     lines = [brief_of(drawn)]
     expected = {"samples": 21, "task samples": 8, "consistency samples": 3, "utility samples": 10, "requests": 15}
     expected |= {"calls": 14, "tokens": 4293, "task tokens": 60, "consistency tokens": 203, "utility tokens": 4030}
@@ -107,10 +99,8 @@ def test_lm_calls_are_tries_and_requests_are_what_was_sent(drawn, run):
     assert (shown["nq token here"], shown["nq token paper"]) == ("60.000", "239.000")
 
 
-def test_the_share_that_did_not_parse_is_that_of_all_tries(drawn, line):
-    notes = [Degradation(stage="examine", cause="AdapterParseError", message="", action="")] * 2
-    spoilt = drawn.model_copy(update={"record": drawn.record.model_copy(update={"degradations": notes})})
-    assert unparsed([brief_of(spoilt)]) == Fraction(2, 21)
+def test_the_share_that_did_not_parse_is_that_of_all_tries(line):
+    assert unparsed([brief_of(line(0, 1.0, cost=DRAWN, unreadable=2))]) == Fraction(2, 21)
     assert unparsed([]) == 0
 
 

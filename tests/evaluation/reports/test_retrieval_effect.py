@@ -77,10 +77,8 @@ def test_what_says_nothing_of_retrieval_is_left_out(run, line, drawn):
         searched("Question 3?", "gold", "largest_cluster"),
         searched("Question 4?", "lead"),
     ]
-    lines = [line(n, 0.0, quizzes=[one]) for n, one in enumerate(always)]
     away = Degradation(stage="retrieve", cause="TimeoutError", message="", action="went on without passages")
-    record = lines[3].record.model_copy(update={"degradations": [away]})
-    lines[3] = lines[3].model_copy(update={"record": record})
+    lines = [line(n, 0.0, quizzes=[one], degradations=[away] * (n == 3)) for n, one in enumerate(always)]
     without = run("gate-never", [line(n, 0.0, quizzes=[one]) for n, one in enumerate(never)])
     found = compared(entries_of([without, run("gate-always", lines)]))
     assert ([one.change for one in found.effects], found.known) == (["Harmful"], 4)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fixtures.run_files import make_line, make_run, shown
+from fixtures.run_files import make_line, make_passage, make_run, shown
 from rich.console import Console
 
 from keqa.cli.running import figures as as_json
@@ -29,7 +29,7 @@ from keqa.evaluation.reports.rows import groups_of
 from keqa.evaluation.run_file import read_run
 from keqa.evaluation.tally import Tally
 from keqa.metrics.significance import mcnemar, paired_t_test
-from keqa.programs.records import Degradation, PassageVerdict
+from keqa.programs.records import Degradation
 
 GOLDEN = Path(__file__).parent / "golden"
 KBM_SETS = sets_of("kbm")
@@ -85,21 +85,13 @@ def test_scores_costs_and_marks_of_table_1(scored):
 
 def test_shares_by_way_stand_beside_the_costs_where_questions_were_settled_in_several(run, line):
     ways = ("draft", "draft", "reading", "quizzes")
-    lines = [line(place, 1.0) for place in range(4)]
-    settled = [
-        replace_record(one, one.record.model_copy(update={"settled_by": way}))
-        for one, way in zip(lines, ways, strict=True)
-    ]
-    rows = by_method(overall(entries_of([run("keqa", settled), run("rag", lines)])))
+    settled = [line(place, 1.0, settled_by=way) for place, way in enumerate(ways)]
+    rows = by_method(overall(entries_of([run("keqa", settled), run("rag", [line(n, 1.0) for n in range(4)])])))
     names = [f"settled by {way}" for way in ("draft", "reading", "quizzes")]
     assert [[rows[title][name].text for name in names] for title in ("KEQA", "Always retrieve")] == [
         [".500", ".250", ".250"],
         ["", "", ""],
     ]
-
-
-def replace_record(line, record):
-    return line.model_copy(update={"record": record})
 
 
 def test_more_than_a_tenth_of_unreadable_outputs_is_not_comparable(run, line, scored):
@@ -249,22 +241,21 @@ def test_what_was_searched_for_in_vain_is_known_of_the_testbeds_own_facts(run, l
         assert (found, searching([entry])) == (None, ({entry: []}, []))
 
 
-def with_note(line, cause="LMServerError", *, harmless=False):
-    note = Degradation(stage="decompose", cause=cause, message="", action="", harmless=harmless)
-    return line.model_copy(update={"record": line.record.model_copy(update={"degradations": [note]})})
+def noted(cause="LMServerError", **how):
+    return [Degradation(stage="decompose", cause=cause, message="", action="", **how)]
 
 
 @pytest.mark.parametrize(
     ("cause", "touches"), [("AdapterParseError", True), ("RetrievalError", True), ("Unsettled", False)]
 )
 def test_a_failure_touches_a_question_and_what_the_language_model_said_does_not(line, cause, touches):
-    assert with_note(line(0, 1.0), cause).touched is touches
-    assert not with_note(line(0, 1.0), cause, harmless=True).touched
+    assert line(0, 1.0, degradations=noted(cause)).touched is touches
+    assert not line(0, 1.0, degradations=noted(cause, harmless=True)).touched
 
 
 def test_scores_with_and_without_what_a_failure_touched(run, line):
-    lines = [line(0, 1.0), line(1, 0.0), with_note(line(2, 0.0)), line(3, 0.0, failed=True)]
-    lines.append(with_note(line(4, 1.0), harmless=True))
+    lines = [line(0, 1.0), line(1, 0.0), line(2, 0.0, degradations=noted()), line(3, 0.0, failed=True)]
+    lines.append(line(4, 1.0, degradations=noted(harmless=True)))
     entries = entries_of([run("keqa", lines), run("rag", [line(number, 1.0) for number in range(5)])])
     assert untouched_note(entries) == (
         "Untouched by failures, with the scores over these alone: KEQA 3/5 (F1 .667, EM .667); all questions of other "
@@ -285,18 +276,14 @@ def test_scores_with_and_without_what_a_failure_touched(run, line):
     assert figured["untouched_scores"]["f1"] == pytest.approx(2 / 3)
 
 
-def passage(kept, text="Bo was born in 1950."):
-    why = "judged helpful"
-    return PassageVerdict(passage_id="p", title="Bo", text=text, score=1.0, verdict="helpful", kept=kept, why=why)
-
-
 def test_table_6_shows_what_shows_most_of_the_method_with_all_its_steps(line, quiz):
     known = quiz("Who directed it?", ["Ann"] * 4, [[0, 1, 2, 3]], source="memory", answer="Ann", known=True)
     known = known.model_copy(update={"consistency_exact": "4/5", "threshold_exact": "4/5", "complete": False})
-    found = {"retrieved": True, "passages": [passage(False, "Noise."), passage(True, "1950. " * 60)]}
+    noise = make_passage("Bo", "Noise.", kept=False)
+    found = {"retrieved": True, "passages": [noise, make_passage("Bo", "1950. " * 60)]}
     how = {"index": 2, "source": "passages", "answer": "1950", "resolved": "When was Ann born?", **found}
     looked_up = quiz("When was #1 born?", ["1949", "1951"], [[0], [1]], **how)
-    vain = {"source": "largest_cluster", "answer": "Bo", "retrieved": True, "passages": [passage(False)]}
+    vain = {"source": "largest_cluster", "answer": "Bo", "retrieved": True, "passages": [noise]}
     in_vain = quiz("Who?", ["Bo"], [[0]], **vain)
     lines = [
         line(1, 1.0, quizzes=[known]),

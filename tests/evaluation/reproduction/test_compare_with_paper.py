@@ -16,7 +16,7 @@ from keqa.evaluation.reproduction.experiments import (
     settings_for,
 )
 from keqa.evaluation.reproduction.training import embedder_of, label_pairs, pairs_to_label, training_sources
-from keqa.programs.records import CallCost
+from keqa.programs.records import CallCost, Cost
 from keqa.programs.registry import METHODS
 
 
@@ -68,10 +68,8 @@ def test_each_row_stands_beside_what_the_paper_calls_what_ran(scored):
 def test_the_papers_judge_and_steps_stand_beside_those_here(run, line, quiz):
     asked = quiz("Question 0?", ["gold", "lead"], [[0], [1]])
     first = run("keqa", [line(0, 1.0, quizzes=[asked])], dataset="nq")
-    timed = line(0, 1.0, kind="yes/no")
-    cost = timed.record.cost.model_copy(update={"by_step": {"examination.quiz": CallCost(samples=5, seconds=1.5)}})
-    timed = timed.model_copy(update={"record": timed.record.model_copy(update={"cost": cost})})
-    runs = [first, run("keqa", [timed], dataset="strategyqa")]
+    cost = Cost(by_step={"examination.quiz": CallCost(samples=5, seconds=1.5)})
+    runs = [first, run("keqa", [line(0, 1.0, kind="yes/no", cost=cost)], dataset="strategyqa")]
     grids = {grid.name: grid for grid in compare_with_paper(entries_of(runs))}
     assert rows(grids["paper-table2"]) == [["D_s", "1.000", ".611", "", ".774"], ["BERTScore", "", ".559", "", ".671"]]
     assert "Pairs here: 1 on nq, 0 on strategyqa." in grids["paper-table2"].notes[0]

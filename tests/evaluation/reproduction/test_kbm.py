@@ -1,7 +1,5 @@
 """KBM's draws without and with passages, and answers that a language model judges."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from dspy import lm15

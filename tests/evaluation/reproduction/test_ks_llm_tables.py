@@ -19,10 +19,9 @@ def passage(text, *, kept=True):
 
 
 def line(number, right, **story):
-    made = make_line(number, float(right), answers=("Ann Berg",))
     cost = Cost(by_role={"task": CallCost(calls=1, seconds=1.5)})
-    record = made.record.model_copy(update={"cost": cost, **story})
-    return made.model_copy(update={"answer": "Ann Berg" if right else "Bo", "record": record})
+    made = make_line(number, float(right), answers=("Ann Berg",), cost=cost, **story)
+    return made.model_copy(update={"answer": "Ann Berg" if right else "Bo"})
 
 
 def run(method, *lines, lm="one", **arguments):

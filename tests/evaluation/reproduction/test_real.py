@@ -4,26 +4,19 @@ import json
 import zipfile
 
 import pytest
-from fixtures.run_files import make_line, make_quiz, make_run, shown
+from fixtures.run_files import make_line, make_passage, make_quiz, make_run, shown, write_run
 
 from keqa.errors import InputError
-from keqa.evaluation.records import header_line, run_line
 from keqa.evaluation.reproduction import real
-from keqa.programs.records import Degradation, PassageVerdict
+from keqa.programs.records import Degradation
 
-PASSAGE = PassageVerdict(passage_id="p", title="T", text="read text", score=1, verdict="helpful", kept=True, why="w")
+PASSAGE = make_passage("p", "read text")
 LM = "transformers/small@0123"
 
 
 def write(folder, label, lines, dataset="nq"):
     run = make_run(label.removesuffix("-compiled"), lines, label=label, dataset=dataset, model=LM, command="secret")
-    place = folder / dataset
-    place.mkdir(parents=True, exist_ok=True)
-    (place / f"{label}.jsonl").write_bytes(header_line(run.header) + b"".join(map(run_line, run.lines)))
-
-
-def told(line, **story):
-    return line.model_copy(update={"record": line.record.model_copy(update=story)})
+    write_run(folder / dataset / f"{label}.jsonl", run)
 
 
 def tables(folder):
@@ -73,7 +66,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_neither_questions_nor_gold_answers_nor_what_was_read_ships(tmp_path):
     quiz = make_quiz("Question 1?", ["own reply"] * 5, [[0, 1, 2, 3, 4]], passages=[PASSAGE])
     note = Degradation(stage="answer", cause="AdapterParseError", message="of the prompt", action="retried")
-    write(tmp_path / "lm", "keqa", [told(make_line(1, 1.0), quizzes=[quiz], passages=[PASSAGE], degradations=[note])])
+    write(tmp_path / "lm", "keqa", [make_line(1, 1.0, quizzes=[quiz], passages=[PASSAGE], degradations=[note])])
     real.ship(tmp_path / "lm", tmp_path / "lm.zip")
     with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
         content = archive.read("nq/keqa.jsonl").decode()
@@ -113,8 +106,8 @@ def test_what_went_wrong_is_counted_by_kind(tmp_path):
         for cause in ("AdapterParseError", "TruncatedReplyError", "EmptyDecomposition")
     ]
     lines = [
-        told(make_line(1, 0.0), degradations=notes),
-        told(make_line(2, 0.0), explanation="It is known that " * 5),
+        make_line(1, 0.0, degradations=notes),
+        make_line(2, 0.0, explanation="It is known that " * 5),
         make_line(3, 0.0).model_copy(update={"answer": "I do not know"}),
         make_line(4, 0.0, failed=True),
     ]
@@ -142,8 +135,7 @@ def test_of_two_runs_of_a_row_the_one_with_more_questions_stands(tmp_path):
 
 def test_only_what_is_finished_ships(tmp_path):
     run = make_run("rag", [make_line(1, 1.0)], dataset="nq", ids=["q1", "q2"], model=LM)
-    (tmp_path / "nq").mkdir()
-    (tmp_path / "nq" / "rag.jsonl").write_bytes(header_line(run.header) + run_line(run.lines[0]))
+    write_run(tmp_path / "nq" / "rag.jsonl", run)
     real.ship(tmp_path, tmp_path / "lm.zip")
     with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
         assert archive.namelist() == []

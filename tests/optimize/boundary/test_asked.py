@@ -1,7 +1,5 @@
 """Boundary models that ask a language model: fine-tuned ones and prompted ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +9,10 @@ from typing import Any
 
 import dspy
 import pytest
+from conftest import SayingEngine
 from dspy import lm15
 from fixtures.assessing import assessing, said
+from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
@@ -42,39 +42,18 @@ def towns(count: int = 40, split: str = "train") -> Collected:
     return Collected([town(number, number % 2 == 0) for number in range(count)], "towns", split, "lm", 10)
 
 
-class Judge:
-    """Says that it knows who governs towns, in DSPy's chat format."""
+def judging(reply: str = "") -> tuple[SayingEngine, dspy.LM]:
+    """A language model that says that it knows who governs towns."""
 
-    def __init__(self, reply: str = "") -> None:
-        self.prompts: list[str] = []
-        self.reply = reply
-
-    def __deepcopy__(self, memo: dict) -> Judge:
-        return self
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
+    def says(request: lm15.Request) -> str:
         if request.config.logprobs is not None:
             raise lm15.UnsupportedFeatureError("no logprobs")
         text = str(request.messages[-1].text)
-        self.prompts.append("\n".join(str(message.text) for message in request.messages))
-        known = "governs" in text
-        reply = self.reply or f"[[ ## mastery ## ]]\n{known}\n\n[[ ## certainty ## ]]\nTrue\n\n[[ ## completed ## ]]"
         if "instruction" in text and "```" in text:
-            reply = "```\nWho governs is known, the rest is not.\n```"
-        return lm15.Response(
-            id=None,
-            model=request.model,
-            message=lm15.Message.assistant(reply),
-            finish_reason="stop",
-            usage=lm15.Usage(input_tokens=7, output_tokens=3, total_tokens=10),
-        )
+            return "```\nWho governs is known, the rest is not.\n```"
+        return reply or markers(mastery="governs" in text, certainty=True)
 
-    def stream(self, request: lm15.Request) -> object:
-        yield from lm15.response_to_events(self.complete(request))
-
-
-def judging(**how: str) -> tuple[Judge, dspy.LM]:
-    engine = Judge(**how)
+    engine = SayingEngine(says)
     return engine, dspy.LM("scripted/judge", engine=engine, cache=False)
 
 

@@ -1,7 +1,5 @@
 """How a boundary model is checked: what it is shown, the figures, and the drawing of them."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path

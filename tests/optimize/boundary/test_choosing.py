@@ -1,7 +1,5 @@
 """The chooser: what it learns to believe, and what it does where steps cost nothing or too much."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Collecting draws: which quizzes, what is right, what is kept, and what a file may hold."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from fractions import Fraction

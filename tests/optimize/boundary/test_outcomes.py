@@ -1,7 +1,5 @@
 """Recorded outcomes: what is read of them, what is refused, and that nothing is learned from a test split."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Training and checking on made-up draws, where it is known what there is to learn."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Passages that add up, and answers from memory and passages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dspy

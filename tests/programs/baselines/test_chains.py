@@ -3,8 +3,6 @@
 What a failure of each prompt leads to is in the stories.
 """
 
-from __future__ import annotations
-
 import pytest
 from dspy.lm15 import ContextLengthError, ServerError
 from hypothesis import given

@@ -3,8 +3,6 @@
 What a failure of each prompt leads to is in the stories.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

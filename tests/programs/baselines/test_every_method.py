@@ -1,7 +1,5 @@
 """What holds for every method: it answers in an event loop, is copied, compiled, saved, and fails with a type."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Any
 

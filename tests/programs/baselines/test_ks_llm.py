@@ -1,7 +1,5 @@
 """KS-LLM and its baselines: what is selected, and what a failure leads to; see the stories of each form, too."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

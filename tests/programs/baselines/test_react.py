@@ -1,7 +1,5 @@
 """ReAct: DSPy's prompts and loop, with every call counted and recorded."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from dspy.lm15 import ContextLengthError

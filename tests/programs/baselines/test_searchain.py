@@ -1,7 +1,5 @@
 """SearChain: plans of queries that retrieval confirms, corrects and completes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

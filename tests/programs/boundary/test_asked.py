@@ -1,7 +1,5 @@
 """Boundary models that ask: what, whom, and what they read of a reply; the fine-tuned one, then the prompted one."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The light boundary model: what it sees and says, and that its file holds nothing but bounded numbers."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """How a call is made, counted, bounded, made again, and how it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Questions side by side: nothing about an answer depends on what else is in flight."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 from contextlib import suppress
 
@@ -45,24 +43,23 @@ def drawn(path):
     return [[sample.text for sample in line.record.quizzes[0].samples] for line in read_run(path).lines]
 
 
-def test_a_second_run_is_answered_from_it(roles, cache, numbered, tmp_path):
+@pytest.mark.parametrize("opened", ["once", "twice"])
+def test_a_second_run_is_answered_from_it_in_another_process_too(roles, cache, numbered, tmp_path, opened):
     first = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "first.jsonl", cache=cache)
+    assert (cache.hits, cache.misses) == (0, 3)
+    if opened == "twice":
+        cache.close()
+        cache = CallCache(tmp_path / "calls.sqlite")
+    before = cache.misses
     second = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "second.jsonl", cache=cache)
-    assert numbered.count == 3
-    assert (cache.hits, cache.misses) == (3, 3)
+    assert (numbered.count, cache.hits, cache.misses) == (3, 3, before)
+    cache.close()
     assert (first.cost.lm_requests, first.cost.calls) == (3, 3)
     assert (second.cost.lm_requests, second.cost.calls) == (3, 0)
     # What an answer takes does not depend on who asked first.
     assert second.cost.tokens == first.cost.tokens > 0
     answers = [[line.answer for line in read_run(tmp_path / f"{name}.jsonl").lines] for name in ("first", "second")]
     assert answers[0] == answers[1]
-
-
-def test_it_lasts_longer_than_the_process(roles, numbered, tmp_path):
-    for label in ("first", "second"):
-        with CallCache(tmp_path / "calls.sqlite") as cache:
-            evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / f"{label}.jsonl", cache=cache)
-    assert numbered.count == 3
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["one request", "a request each"])
@@ -81,23 +78,18 @@ def test_it_never_makes_draws_equal(roles, cache, numbered, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("settings", "equal"),
+    ("settings", "again", "equal"),
     [
-        ({"temperature": 0.0}, True),
-        ({"temperature": 1.0, "rollout_id": 1}, True),
-        ({"temperature": 1.0}, False),
+        ({"temperature": 0.0}, {}, True),
+        ({"temperature": 1.0, "rollout_id": 1}, {}, True),
+        ({"temperature": 1.0, "rollout_id": 1}, {"rollout_id": 2}, False),
+        ({"temperature": 1.0}, {}, False),
     ],
 )
-def test_samples_without_an_identity_are_made_anew(roles, cache, settings, equal):
+def test_samples_without_an_identity_or_of_two_are_two(roles, cache, settings, again, equal):
     with cache.installed():
-        answers = [roles.task("Who?", **settings) for _ in range(2)]
-    assert (answers[0] == answers[1]) is equal
-
-
-def test_samples_of_two_identities_are_two(roles, cache):
-    with cache.installed():
-        first, second = (roles.task("Who?", temperature=1.0, rollout_id=number) for number in (1, 2))
-    assert first != second
+        first, second = roles.task("Who?", **settings), roles.task("Who?", **settings | again)
+    assert (first == second) is equal
 
 
 async def test_an_awaited_call_is_answered_by_a_blocking_one(roles, cache, numbered):
@@ -164,24 +156,15 @@ def test_another_file_is_refused(tmp_path):
         CallCache(tmp_path / "calls.sqlite")
 
 
-def test_a_file_that_cannot_be_written_ends_the_run_and_fails_no_question(roles, cache, tmp_path):
-    # As on a disk that is full.
-    cache._file._file.execute("PRAGMA query_only = 1")
-    with pytest.raises(StorageError, match=r"calls\.sqlite cannot be written"):
+# As on a disk that is full, and where the file is damaged.
+@pytest.mark.parametrize(("harm", "cannot"), [("PRAGMA query_only = 1", "written"), ("DROP TABLE calls", "read")])
+def test_a_file_that_cannot_be_used_ends_the_run_and_fails_no_question(roles, cache, numbered, tmp_path, harm, cannot):
+    cache._file._file.execute(harm)
+    with pytest.raises(StorageError, match=rf"calls\.sqlite cannot be {cannot}"):
         evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
     assert read_run(tmp_path / "run.jsonl").lines == []
-
-
-def test_a_file_that_cannot_be_read_ends_the_run_and_fails_no_question(roles, cache, numbered, tmp_path):
-    cache._file._file.execute("DROP TABLE calls")
-    with pytest.raises(StorageError, match=r"calls\.sqlite cannot be read"):
-        evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
-    assert read_run(tmp_path / "run.jsonl").lines == []
-    assert numbered.count == 0
-
-
-def test_an_examination_does_not_take_it_for_a_failed_draw(roles, cache):
-    cache._file._file.execute("PRAGMA query_only = 1")
+    assert cannot == "written" or numbered.count == 0
+    # An examination does not take it for a failed draw.
     with cache.installed(), pytest.raises(StorageError):
         KEQA(None, lms=roles, decompose=False)("Who?")
 

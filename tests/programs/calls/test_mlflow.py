@@ -1,7 +1,5 @@
 """MLflow draws a question whole: the program, what its language model was asked, and each search with what it found."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from itertools import groupby

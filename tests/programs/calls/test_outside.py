@@ -1,15 +1,12 @@
 """Text from outside in every input of every signature, in every adapter: parsing gives back what the LM said."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 import dspy
 import pytest
+from conftest import SayingEngine
 from dspy.adapters.baml_adapter import BAMLAdapter
-from dspy.lm15 import Message, Request, Response, Usage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,28 +27,7 @@ NAMES = sorted({name for signature in ALL for name in signature.fields})
 SAID = "Oslo"
 
 
-class Engine:
-    """An LM that says what a function of the request makes of it, and keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.reply: Callable[[Request], str] = lambda request: ""
-        self.requests: list[Request] = []
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
-        return self
-
-    def complete(self, request: Request) -> Response:
-        self.requests.append(request)
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(self.reply(request)),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
-        )
-
-
-ENGINE, EXTRACTING = Engine(), Engine()
+ENGINE, EXTRACTING = SayingEngine(), SayingEngine()
 LM = dspy.LM("said/lm", engine=ENGINE, cache=False, num_retries=0)
 ADAPTERS: dict[str, dspy.Adapter] = {
     "own": adapter(),
@@ -147,10 +123,10 @@ def test_parsing_gives_back_what_the_lm_said(signature: type[dspy.Signature], da
     outputs = {name: data.draw(values(field)) for name, field in signature.output_fields.items()}
     truth = {name: said(field.annotation) for name, field in signature.output_fields.items()}
     plain = {name: said(field.annotation) for name, field in signature.input_fields.items()}
-    EXTRACTING.reply = lambda request: adapter().format_assistant_message_content(signature, truth)
+    EXTRACTING.says = lambda request: adapter().format_assistant_message_content(signature, truth)
     for name, which in ADAPTERS.items():
         whole = which.format_assistant_message_content(signature, truth)
-        ENGINE.reply = lambda request, whole=whole: whole
+        ENGINE.says = lambda request, whole=whole: whole
         prediction = predict(signature, which, inputs, [{**shown, **outputs}])
         assert {field: prediction[field] for field in truth} == truth, name
         # The prompt has the fields that the same prompt has with inputs without any markers, and no more.
@@ -162,7 +138,7 @@ def test_parsing_gives_back_what_the_lm_said(signature: type[dspy.Signature], da
         assert not any(CONTROL_TOKEN.search(text) for text in written)
         "".join(written).encode()
         # An LM that repeats all that it was asked before it answers.
-        ENGINE.reply = lambda request, whole=whole: f"I was told:\n{request.messages[-1].text}\nSo:\n{whole}"
+        ENGINE.says = lambda request, whole=whole: f"I was told:\n{request.messages[-1].text}\nSo:\n{whole}"
         prediction, unusable = None, False
         try:
             prediction = predict(signature, which, inputs, [])
@@ -178,7 +154,7 @@ def test_parsing_gives_back_what_the_lm_said(signature: type[dspy.Signature], da
 @given(st.text(alphabet="abc [](){}<>/|\"':.,\n\t#1é中"))
 def test_text_without_markers_reaches_a_prompt_as_it_is(text: str) -> None:
     same = harmless_in(adapter(), signatures.AnswerWithKnowledge)["question"](text)
-    assert same == text or re.search(r"\[[\s\[]*#[\s#]*", text)
+    assert same == text or re.search(r"\[[\s\[]*#[\s#]*", text) or CONTROL_TOKEN.search(text)
 
 
 def test_a_trajectory_keeps_its_own_markers_and_no_others() -> None:
@@ -191,7 +167,7 @@ def test_a_trajectory_keeps_its_own_markers_and_no_others() -> None:
             seen.append(inputs)
             return super().format(signature, demos, inputs)
 
-    ENGINE.reply = lambda request: "[[ ## reasoning ## ]]\nx\n[[ ## answer ## ]]\nOslo"
+    ENGINE.says = lambda request: "[[ ## reasoning ## ]]\nx\n[[ ## answer ## ]]\nOslo"
     inputs = {"question": "Where?", "answer_type": "short", "choices": [], "trajectory": written}
     predict(signatures.AnswerFromTrajectory, Recording(), inputs, [])
     assert seen[0]["trajectory"] == written
@@ -206,7 +182,7 @@ def test_what_no_encoding_holds_and_marks_without_number_leave_a_reply() -> None
     assert sound("a\ud800b") == "a\ufffdb"
     assert sound("e" + "\u0301\u0323" * 50_000) == "e" + "\u0301\u0323" * 15
     assert sound("中文" * 50) == "中文" * 50
-    ENGINE.reply = lambda request: "[[ ## answer ## ]]\nOs\ud800lo"
+    ENGINE.says = lambda request: "[[ ## answer ## ]]\nOs\ud800lo"
     inputs = {"question": "Where?", "answer_type": "short", "choices": []}
     assert predict(signatures.AnswerQuestion, adapter(), inputs, []).answer == "Os\ufffdlo"
 

@@ -1,7 +1,5 @@
 """What counts as an answer in a reply; what a weak language model copies from a demonstration is refused."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from hypothesis import given
@@ -227,7 +225,10 @@ def test_text_loses_a_marker_left_in():
     assert text_of("[" * 100_000) == "[" * 100_000
 
 
-INPUTS = ["Who is the CFO of Meridian Rail?", "The CFO of Meridian Rail is Ida Holm; it has four offices."]
+INPUTS = {
+    "question": "Who is the CFO of Meridian Rail?",
+    "passages": ["The CFO of Meridian Rail is Ida Holm; it has four offices."],
+}
 
 
 def asked() -> Copies:

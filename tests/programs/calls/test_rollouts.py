@@ -1,7 +1,5 @@
 """``dspy.BestOfN`` and ``dspy.Refine`` over a user's module with a program in it: each attempt draws again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -9,8 +7,8 @@ from typing import Any
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine, ScriptedEngine
-from dspy.lm15 import Message, Request, Response, Usage
+from conftest import AsyncScriptedEngine, SayingEngine, ScriptedEngine
+from dspy.lm15 import Message, Request, Response
 from fixtures import one_quiz
 from servers.openai_server import OpenAIServer, markers
 
@@ -44,9 +42,8 @@ class Advising(ScriptedEngine):
     def complete(self, request: Request) -> Response:
         if "assign blame" not in str(request.system):
             return super().complete(request)
-        text = markers(discussion="It is too long.", advice=json.dumps(ADVICE))
-        message, usage = Message.assistant(text), Usage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+        advice = markers(discussion="It is too long.", advice=json.dumps(ADVICE))
+        return SayingEngine(lambda request: advice).complete(request)
 
 
 def served(engine: ScriptedEngine) -> OpenAIServer:

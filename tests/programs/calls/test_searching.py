@@ -1,7 +1,5 @@
 """Searches show in DSPy's callbacks, faults in a retriever are no outages, and replies of no use are forgotten."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A question's progress as it happens: events of `Program.stream`, and ``dspy.streamify`` in both of its modes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

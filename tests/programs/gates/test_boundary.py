@@ -1,7 +1,5 @@
 """The gate of a boundary model: what it draws, what it decides, and where it cannot."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """What gates ask the LM: whether it needs passages, and how sure it is of its answer."""
 
-from __future__ import annotations
-
 import asyncio
 
 import dspy

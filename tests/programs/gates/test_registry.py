@@ -1,7 +1,5 @@
 """What a gate or a method of one's own has to be, to be listed beside the others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

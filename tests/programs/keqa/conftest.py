@@ -1,7 +1,5 @@
 """The program over a scripted language model and three passages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

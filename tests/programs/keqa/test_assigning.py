@@ -1,7 +1,5 @@
 """Arguments of the constructor, assigned afterwards."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import dspy

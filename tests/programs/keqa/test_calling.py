@@ -1,7 +1,5 @@
 """The whole program on a scripted language model: Algorithm 2, its record, cost, threads, event loops, and parts."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -3,8 +3,6 @@
 What a failure of each prompt leads to, where it always fails, is in the stories.
 """
 
-from __future__ import annotations
-
 import pytest
 from dspy.lm15 import AuthError, BillingError, RateLimitError, ServerError
 from fixtures.director_of_up import QUESTION, World, causes

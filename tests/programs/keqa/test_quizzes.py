@@ -1,7 +1,5 @@
 """Lists of quizzes as language models write them, lists of one, what is summarized, and where answer types go."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

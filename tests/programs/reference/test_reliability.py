@@ -1,7 +1,5 @@
 """What labels say of sources, and what the story and the judge's verdicts make of that."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Saving and loading: what is in the folder, what is refused, and what a fresh process makes of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -13,11 +11,13 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from servers.openai_server import OpenAIServer
+from fixtures.command_line import reply as of_carmouth
+from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
@@ -165,39 +165,65 @@ def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, mo
 # A fresh process, other language models.
 
 ASK = """
-import json, sys, keqa
-folder, index, *bases = sys.argv[1:]
-lms = keqa.build_roles("openai/other", "openai/judge", "openai/picker", api_base=bases[0],
-                       consistency_api_base=bases[1], utility_api_base=bases[1])
-program = keqa.load(folder, keqa.open_index(index), lms)
-prediction = program("To whom is the mayor of Carmouth married?")
-print(json.dumps([prediction.answer, prediction.record.cost.calls, [q.answer for q in prediction.record.quizzes]]))
+import json, sys
+import keqa
+
+folder, index, question, task, judges = sys.argv[1:]
+lms = keqa.build_roles("openai/other", "openai/judge", "openai/picker", api_base=task, consistency_api_base=judges,
+                       utility_api_base=judges, temperature=0.0)
+found = keqa.open_index(index)
+told = {}
+for name in ("keqa", "rag", "cot", "ircot", "react"):
+    prediction = keqa.load(f"{folder}/{name}", found, lms, method=name)(question)
+    told[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
+print(json.dumps(told))
 """
+DEMO = {"question": "Who?", "answer_type": "short", "choices": [], "reasoning": "So.", "answer": "Ann"}
+DEMO |= {"passages": ["Ann is she."], "evidence": [], "triples": [], "thoughts": [], "thought": "It is Ann."}
+DEMO |= {"trajectory": "[[ ## thought_0 ## ]]\nLook.", "next_thought": "Look.", "next_tool_name": "search"}
+DEMO |= {"next_tool_args": {"query": "Who?"}}
 
 
-def prompts(server: OpenAIServer):
-    """What a server was asked, in an order that does not depend on threads."""
-    return sorted(json.dumps(call.body["messages"]) for call in server.calls)
+def reply(messages, n, body):
+    """To each method's prompts one reply; what is concluded by reasoning tells how many demonstrations were shown."""
+    system, shown = messages[0]["content"], (len(messages) - 2) // 2
+    if "next_tool_name" in system:
+        finish = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": "{}"}
+        return [markers(**finish)] * n
+    if "`thought`" in system:
+        return [markers(thought="So the answer is Heidi.")] * n
+    if "`reasoning`" in system:
+        return [markers(reasoning=f"{shown} shown", answer="Heidi")] * n
+    return of_carmouth(messages, n, body)
 
 
 @pytest.mark.process
-def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, own_index, tmp_path):
-    keqa.save(program, tmp_path / "program")
-    lms = keqa.build_roles("openai/scripted", api_base=server.api_base)
-    prediction = keqa.load(tmp_path / "program", open_index(own_index), lms)(QUESTION)
-    asked = prompts(server)
-    assert sum(": married Ann " in prompt for prompt in asked) == 2
-    server.calls.clear()
-    with OpenAIServer(reply=server.reply) as judges:
-        command = [sys.executable, "-c", ASK, tmp_path / "program", own_index, server.api_base, judges.api_base]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, own_index, tmp_path):
+    programs = {"keqa": program, "rag": AlwaysRetrieve(None), "cot": ClosedBook(reason=True)}
+    programs |= {"ircot": IRCoT(None), "react": ReAct(None)}
+    told = {}
+    with OpenAIServer(reply=reply) as server, OpenAIServer(reply=reply) as judges:
+        lms = keqa.build_roles("openai/scripted", api_base=server.api_base, temperature=0.0)
+        for name, made in programs.items():
+            for predictor in () if name == "keqa" else made.predictors():
+                predictor.demos = [{field: DEMO[field] for field in predictor.signature.fields}]
+            keqa.save(made, tmp_path / "programs" / name)
+            made = keqa.load(tmp_path / "programs" / name, open_index(own_index), lms)
+            prediction = made(QUESTION)
+            told[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
+        asked = sorted(json.dumps(call.body["messages"]) for call in server.calls)
+        assert sum(": married Ann " in prompt for prompt in asked) == 2
+        server.calls.clear()
+        command = [sys.executable, "-c", ASK, tmp_path / "programs", own_index, QUESTION]
+        done = subprocess.run([*command, server.api_base, judges.api_base], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        expected = [prediction.answer, prediction.record.cost.calls, [q.answer for q in prediction.record.quizzes]]
-        assert json.loads(done.stdout) == expected
+        assert json.loads(done.stdout) == told
         assert {call.body["model"] for call in server.calls} == {"other"}
         assert {call.body["model"] for call in judges.calls} == {"judge", "picker"}
         assert sum(call.body["model"] == "picker" for call in judges.calls) == 2
-        assert sorted(prompts(server) + prompts(judges)) == asked
+        assert sorted(json.dumps(call.body["messages"]) for call in [*server.calls, *judges.calls]) == asked
+    assert told["cot"] == ["Heidi", "1 shown", 1]
+    assert told["react"][2] == told["ircot"][2] == 2
 
 
 # Secrets.

@@ -1,23 +1,15 @@
 """Compiled programs of other methods than KEQA: what the folder names, and what is refused."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 
 import pytest
-from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.baselines import ClosedBook, IRCoT
 from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
 from keqa.programs.saving.folder import about
-from keqa.retrievers import Passage, build_index, open_index
-
-DEMO = {"question": "Who?", "answer_type": "short", "choices": [], "reasoning": "So.", "answer": "Ann"}
 
 
 @pytest.fixture
@@ -45,62 +37,6 @@ def test_every_method_comes_back_as_it_was(name, tmp_path):
     assert type(loaded) is cls
     assert loaded.dump_state() == program.dump_state()
     assert loaded.bound.workers == 3
-
-
-ASK = """
-import json, sys
-import keqa
-
-folder, index, base = sys.argv[1:]
-searched, lms = keqa.open_index(index), keqa.build_roles("openai/scripted", api_base=base, temperature=0.0)
-answers = {}
-for name in ("rag", "cot", "ircot", "react"):
-    prediction = keqa.load(f"{folder}/{name}", searched, lms, method=name)("Who governs Carmouth?")
-    answers[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
-print(json.dumps(answers))
-"""
-
-
-def reply(messages, n, body):
-    """Of each method's prompts one reply; what is concluded tells how many demonstrations were shown."""
-    system, shown = messages[0]["content"], (len(messages) - 2) // 2
-    if "next_tool_name" in system:
-        finish = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": "{}"}
-        return [markers(**finish)] * n
-    if "`thought`" in system:
-        return [markers(thought="So the answer is Heidi.")] * n
-    return [markers(reasoning=f"{shown} shown", answer="Heidi")] * n
-
-
-@pytest.mark.process
-def test_a_fresh_process_answers_alike(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    build_index([Passage("1", "Carmouth", "Heidi governs Carmouth.")], tmp_path / "index")
-    searched = open_index(tmp_path / "index")
-    programs = {"rag": AlwaysRetrieve(searched), "cot": ClosedBook(reason=True), "ircot": IRCoT(searched)}
-    programs["react"] = ReAct(searched)
-    turn = {"next_thought": "Look.", "next_tool_name": "search", "next_tool_args": {"query": "Who?"}}
-    further = {"passages": ["Ann is she."], "evidence": [], "triples": [], "thoughts": [], "thought": "It is Ann."}
-    answers = {}
-    with OpenAIServer(reply=reply) as server:
-        lms = keqa.build_roles("openai/scripted", api_base=server.api_base, temperature=0.0)
-        for name, program in programs.items():
-            for predictor in program.predictors():
-                fields = {**DEMO, **further, **turn, "trajectory": "[[ ## thought_0 ## ]]\nLook."}
-                predictor.demos = [{field: fields[field] for field in predictor.signature.fields}]
-            program.bind_lms(lms)
-            prediction = program("Who governs Carmouth?")
-            answers[name] = [prediction.answer, prediction.explanation, prediction.record.cost.calls]
-            keqa.save(program, tmp_path / "programs" / name)
-        asked = [call.body["messages"] for call in server.calls]
-        server.calls.clear()
-        command = [sys.executable, "-c", ASK, tmp_path / "programs", tmp_path / "index", server.api_base]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, ended.stderr
-        assert json.loads(ended.stdout) == answers
-        assert [call.body["messages"] for call in server.calls] == asked
-    assert answers["cot"] == ["Heidi", "1 shown", 1]
-    assert answers["react"][2] == answers["ircot"][2] == 2
 
 
 @pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])

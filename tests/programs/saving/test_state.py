@@ -1,12 +1,10 @@
 """DSPy's own saving and loading: a state is whole, alone and in a user's module; nothing is pickled."""
 
-from __future__ import annotations
-
 import pickle
-from typing import Any
 
 import dspy
 import pytest
+from fixtures.one_quiz import Nesting
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, VoteGate
@@ -26,17 +24,6 @@ def compiled():
     made = KEQA(None, reference=UtilityReference(k=4).fit(ENTRIES), **SETTINGS)
     made.summarizing.summarize.demos = [dspy.Example(question="q", answer="a")]
     return made
-
-
-class Nesting(dspy.Module):
-    """A user's module with a program in it."""
-
-    def __init__(self, program: Any):
-        super().__init__()
-        self.qa = program
-
-    def forward(self, question: str):
-        return self.qa(question=question)
 
 
 @pytest.mark.parametrize("wrap", [lambda program: program, Nesting])

@@ -1,7 +1,5 @@
 """Program folders from strangers: nothing in one sends a key elsewhere, fetches a model, leaves the folder or hangs."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import io
@@ -17,6 +15,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.one_quiz import Nesting
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
@@ -123,11 +122,6 @@ def test_a_predictor_holds_a_prompt_and_nothing_else(folder, program, tmp_path, 
 
 
 def test_nor_does_the_state_of_a_stage_or_of_a_module_with_a_program(tmp_path):
-    class Nesting(dspy.Module):
-        def __init__(self):
-            super().__init__()
-            self.program = KEQA(None)
-
     stage = Decomposition()
     stage.decompose.lm = bound = dspy.LM("openai/own", api_key="key")
     stage.save(tmp_path / "stage.json")
@@ -139,12 +133,12 @@ def test_nor_does_the_state_of_a_stage_or_of_a_module_with_a_program(tmp_path):
     (tmp_path / "stage.json").write_text(json.dumps(state))
     with pytest.raises(ConfigurationError, match="decompose may not hold 'config'"):
         stage.load(tmp_path / "stage.json")
-    nesting = Nesting()
+    nesting = Nesting(KEQA(None))
     state = nesting.dump_state()
     state[next(name for name in state if name.endswith("answering.answer"))]["config"] = ELSEWHERE
     with pytest.raises(ConfigurationError, match="config"):
         nesting.load_state(state)
-    assert nesting.program.answering.answer.config == {}
+    assert nesting.qa.answering.answer.config == {}
 
 
 def test_no_request_and_no_key_goes_where_a_folder_says(folder, keqa_command, server, tmp_path):

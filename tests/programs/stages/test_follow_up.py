@@ -1,7 +1,5 @@
 """A follow-up question is made to stand alone, whatever the method."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

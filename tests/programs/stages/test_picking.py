@@ -1,7 +1,5 @@
 """Passages judged in one call, and a reference that looks at all of them first."""
 
-from __future__ import annotations
-
 import json
 
 import dspy

@@ -1,7 +1,5 @@
 """From the tokens of a reply to the probability of its answer, and LMs that give none."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A try is an LM call, whether or not one request carries several: over HTTP and LiteLLM."""
 
-from __future__ import annotations
-
 import threading
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Written answers: prose, lists and tables with citations, of which what no passage carries is left out."""
 
-from __future__ import annotations
-
 import json
 import threading
 

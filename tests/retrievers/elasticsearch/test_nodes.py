@@ -12,7 +12,7 @@ from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 
-QUESTIONS = 2000
+QUESTIONS = 800
 
 # Nodes that start, or search, on a machine that has no time for them take many times as long.
 pytestmark = [pytest.mark.timeout(3000), pytest.mark.server, pytest.mark.xdist_group("elasticsearch")]
