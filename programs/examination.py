@@ -140,7 +140,8 @@ class Examination(Stage):
         """Set up N_c tries by a gate, KEQA's vote with α = .8 where None; another seed draws other samples."""
         super().__init__(bound)
         self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
-        self._decide_by(gate or VoteGate())
+        self._gate = NoCopy(VoteGate())
+        self.gate = gate
 
     @property
     def gate(self) -> Gate:
@@ -150,25 +151,18 @@ class Examination(Stage):
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         chosen, asked = gate or VoteGate(), self.question
-        if asked is not None and type(asked) is question_of(chosen):
-            self._gate = NoCopy(chosen)
-            return
-        # A gate that asks what cannot be held is refused before anything is changed.
-        Examination(gate=chosen, bound=self.bound)
-        if asked is not None:
-            delattr(self, asked.attribute)
-        self._decide_by(chosen)
-        lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
-        for predictor in () if self.question is None else self.question.predictors():
-            predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
-
-    def _decide_by(self, gate: Gate) -> None:
-        kind = question_of(gate)
-        if kind is not None:
-            if hasattr(self, kind.attribute):
+        kind, held = question_of(chosen), None if asked is None else asked.attribute
+        if kind is not (None if asked is None else type(asked)):
+            if kind is not None and kind.attribute != held and hasattr(self, kind.attribute):
                 raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
-            setattr(self, kind.attribute, kind(self.bound))
-        self._gate = NoCopy(gate)
+            if held is not None:
+                delattr(self, held)
+            if kind is not None:
+                setattr(self, kind.attribute, kind(self.bound))
+                lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
+                for predictor in getattr(self, kind.attribute).predictors():
+                    predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
+        self._gate = NoCopy(chosen)
 
     @property
     def question(self) -> GateQuestion | None:
@@ -197,15 +191,12 @@ class Examination(Stage):
         found = Examined(quiz, answer_type, tuple(choices), self.tries, number=number, predictor=predictor)
         question = self.question
         if question is not None and question.before_samples:
-            found.reply = await question.acall(**question.inputs(found), number=number)
+            await self._ask_for_gate(found)
         while not isinstance(said := self._said(found), Verdict):
             await self._draw(found, said)
-            answered = found.leading is not None and found.leader_is_fixed
-            if question is not None and found.reply is None and answered:
-                found.reply = await question.acall(**question.inputs(found), number=number)
-        found.verdict, found.stopped = said, said.why or self._why_stopped(found, said)
-        if said.note is not None:
-            current().degradations.append(said.note.model_copy(update={"quiz": number}))
+            if found.reply is None and found.leading is not None and found.leader_is_fixed:
+                await self._ask_for_gate(found)
+        self._conclude(found, said, self._why_stopped(found, said))
         self._mark(found)
         return found
 
@@ -230,14 +221,21 @@ class Examination(Stage):
             found.stopped = "the draft says that it does not know" if draft.abstained else outdated
             return found
         draft.cluster = 0
-        if self.question is not None:
-            found.reply = await self.question.acall(**self.question.inputs(found), number=number)
+        await self._ask_for_gate(found)
         said = _by_probability(draft, self.gate.threshold) if isinstance(self.gate, VoteGate) else self._said(found)
         assert isinstance(said, Verdict), "a gate has a verdict where no draw is left"
-        found.verdict, found.stopped = said, said.why or "the gate decides by the draft"
-        if said.note is not None:
-            current().degradations.append(said.note.model_copy(update={"quiz": number}))
+        self._conclude(found, said, "the gate decides by the draft")
         return found
+
+    async def _ask_for_gate(self, found: Examined) -> None:
+        if (question := self.question) is not None:
+            found.reply = await question.acall(**question.inputs(found), number=found.number)
+
+    @staticmethod
+    def _conclude(found: Examined, said: Verdict, why: str) -> None:
+        found.verdict, found.stopped = said, said.why or why
+        if said.note is not None:
+            current().degradations.append(said.note.model_copy(update={"quiz": found.number}))
 
     async def every_draw(
         self,

@@ -5,9 +5,7 @@ differently are never taken for each other by it.
 """
 
 import functools
-import hashlib
 import inspect
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
@@ -21,6 +19,7 @@ from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
+from keqa.programs.records import digest as digest
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN, settings_of
@@ -45,12 +44,6 @@ _NO_MATTER = frozenset({"workers", "demonstrations"})
 # What came later, as it is by default: a program is then what it was before there was any.
 _LATER: Mapping[str, Any] = {"draft": False, "cite": False, "settle": "quizzes", **dict.fromkeys(CHOOSERS)}
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
-
-
-def digest(described: Any) -> str:
-    """A short name for what is described as JSON: 20 hexadecimal digits."""
-    text = json.dumps(described, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
 
 def lm_spec(lm: Any) -> dict[str, Any]:

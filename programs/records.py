@@ -5,6 +5,8 @@ All records are frozen and turn into JSON with ``record.model_dump_json()`` and 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -57,6 +59,12 @@ _OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
 def fraction_text(value: Fraction) -> str:
     """A fraction as records and saved settings hold it, such as ``"4/5"``, which `arguments.exact` reads."""
     return f"{value.numerator}/{value.denominator}"
+
+
+def digest(described: Any) -> str:
+    """A short name for what is described as JSON: 20 hexadecimal digits."""
+    text = json.dumps(described, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
 
 class Record(BaseModel):

@@ -25,17 +25,8 @@ from keqa.programs.records import QuizRecord
 class Settling:
     """A question that is settled otherwise than by its quizzes alone, by what a program has for each way.
 
-    In a cascade it is taken from step to step; each hands what it found on to the next.
-
-    Attributes:
-        asked: The question.
-        story: Its record, which says in the end what settled it.
-        how: The way.
-        chooser: Of a cascade that learned where to stop.
-        declines: Whether an answer from memory alone is none.
-        remember: Answers it from memory.
-        read: Answers it by one search, with the draft where there is one.
-        apart: Answers it by its quizzes, and writes that into its record.
+    In a cascade it is taken from step to step; each hands what it found on to the next, and a chooser, if there is one,
+    says where to stop. Where a program `declines`, memory alone is no answer.
     """
 
     asked: Question

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -282,9 +281,24 @@ def compile_command(
     price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
     if roles is None:
         return
+    from keqa.cli.running import compiling
+    from keqa.lms import check_reachable
+    from keqa.optimize.compile import compile_program
+    from keqa.programs.build import make
+
     asked = [*roles.every, *([reflecting] if reflecting else [])]
-    options_of = {"folder": place, "out": None if force else out, "reflection_lm": reflecting, **learning.arguments()}
-    compiled = _compile(spec, parts, trainset, valset, asked, **options_of)
+    with compiling(place, retriever) as (bars, searched):
+        compiled = compile_program(
+            make(spec, replace(parts, retriever=searched)),
+            trainset,
+            valset,
+            folder=place,
+            out=None if force else out,
+            reflection_lm=reflecting,
+            progress=bars.report,
+            before_first=lambda: check_reachable(asked),
+            **learning.arguments(),
+        )
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())
     from keqa.programs.reference.embedding import is_built_in
@@ -298,18 +312,6 @@ def compile_command(
     if learning.embedder is not None and not is_built_in(learning.embedder):
         advice += f" --embedder {learning.embedder}"
     emit(compiled.report.about(), [*_shown(compiled.report), advice], as_json=as_json)
-
-
-def _compile(spec: Spec, parts: Any, trainset: Any, valset: Any, asked: list[Any], **options: Any) -> Any:
-    from keqa.cli.running import compiling
-    from keqa.lms import check_reachable
-    from keqa.optimize.compile import compile_program
-    from keqa.programs.build import make
-
-    with compiling(options["folder"], parts.retriever) as (bars, searched):
-        program = make(spec, replace(parts, retriever=searched))
-        before = functools.partial(check_reachable, asked)
-        return compile_program(program, trainset, valset, progress=bars.report, before_first=before, **options)
 
 
 def read_training(text: str | None) -> dict[str, Any]:

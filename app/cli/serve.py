@@ -120,8 +120,8 @@ def serve(
     bounds = asdict(limits)
     most = bounds.pop("max_document")
     answers = Answers(asked, retriever, roles.every, ServerLimits(**bounds))
-    followed = program.index if server.watch and server.documents else None
-    sync = FolderSync(followed, server.documents) if followed and server.documents else None
+    index, folder = program.index, server.documents
+    sync = FolderSync(index, folder) if server.watch and index and folder else None
     if server.mcp:
         import asyncio
 
@@ -133,20 +133,17 @@ def serve(
     from keqa.server.serving import log_to_stderr
     from keqa.server.serving import server as web_server
 
-    hosts = [server.host, *(server.allow_host or [])]
-    about = about_of(program, roles)
     keeps = is_local(server.host) if server.conversations is None else server.conversations
-    adds = (program.index, server.documents) if server.add_documents else (None, None)
     app = application(
         answers,
         token=own or made,
-        hosts=hosts,
+        hosts=[server.host, *(server.allow_host or [])],
         documents=documents,
         sync=sync,
-        about=about,
+        about=about_of(program, roles),
         story=cast("Story", server.story),
         conversations=Conversations() if keeps else None,
-        intake=Intake(adds[0], adds[1], most) if adds[0] and adds[1] else None,
+        intake=Intake(index, folder, most) if server.add_documents and index and folder else None,
     )
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]

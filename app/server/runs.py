@@ -58,12 +58,10 @@ class Runs:
         known: dict[tuple[str, str], int] = {}
         for number, run in enumerate(self._runs):
             for place, line in placed_lines(run.path):
-                key = (run.header.dataset, line.id)
-                if key not in known:
-                    known[key] = len(self._rows)
+                row = known.setdefault((run.header.dataset, line.id), len(self._rows))
+                if row == len(self._rows):
                     cells: list[list[Any] | None] = [None] * len(self._runs)
                     self._rows.append(_Row(line.id, line.question, line.answers, line.kind, cells))
-                row = known[key]
                 run.places[row] = place
                 run.sums[row] = _sums(line)
                 self._rows[row].cells[number] = [outcome(line), line.answer or ""]

@@ -51,20 +51,20 @@ class Compared:
         reflecting = (entry for entry in self.entries if entry.method == "self-rag")
         return [self.memory, self.retrieval, *reflecting, *self.judged]
 
-    def figures(self, entry: Entry, group: Group | None) -> list[Named]:
+    def figures(self, entry: Entry, group: Group) -> list[Named]:
         """A/E, Rnd and Rat of a row on a group of questions; of those that leave no choice, chance has none either."""
         lines = entry.within(group)
         chance = None if entry in (self.memory, self.retrieval) else self._by_chance(entry, group)
         cells = (number(_score(lines)), number(chance), share(measure(_RATIO, lines)))
-        return [((name, _head(group)), cell) for name, cell in zip(COLUMNS, cells, strict=True)]
+        return [((name, group.name), cell) for name, cell in zip(COLUMNS, cells, strict=True)]
 
-    def means(self, entry: Entry, groups: Sequence[Group | None]) -> list[Cell]:
+    def means(self, entry: Entry, groups: Sequence[Group]) -> list[Cell]:
         """The means of A/E, Rnd and Rat over groups, each of which counts alike."""
         values = zip(*([cell.value for _, cell in self.figures(entry, group)] for group in groups), strict=True)
         score, chance, ratio = (mean([float(one) for one in some if one is not None]) for some in values)
         return [number(score), number(chance), share(ratio)]
 
-    def _by_chance(self, entry: Entry, group: Group | None) -> float | None:
+    def _by_chance(self, entry: Entry, group: Group) -> float | None:
         """What random retrieval at a row's own ratio scores in expectation, over questions that all three have."""
         asked = shared([entry, self.memory, self.retrieval], group)
         ratio = _searched(entry.of(asked))
@@ -119,19 +119,18 @@ def _published_row(entry: Entry) -> str:
     return ("kbm-cer" if settings.get("of") == "certainty" else "kbm-acc") if finetuned else ""
 
 
-def _place(group: Group | None) -> str:
+def _place(group: Group) -> str:
     """What the paper's figures for a group are kept under: a data set, or a kind of questions where it is of one."""
-    datasets = set() if group is None else {dataset for dataset, _, _ in group.questions}
-    if group is None or len(datasets) != 1:
+    dataset, *others = {dataset for dataset, _, _ in group.questions}
+    if others:
         return ""
-    (dataset,) = datasets
     return dataset if group.name in ("", dataset) else group.name
 
 
-def _whole(entries: Sequence[Entry], dataset: str) -> Group:
-    """All questions of a data set."""
+def _whole(entries: Sequence[Entry], dataset: str = "all") -> Group:
+    """All questions, or those of a data set."""
     asked = (one for entry in entries for one in entry.lines)
-    return Group(dataset, frozenset(one for one in asked if one[0] == dataset), polar=False)
+    return Group(dataset, frozenset(one for one in asked if dataset in ("all", one[0])), polar=False)
 
 
 def _kinds(entries: Sequence[Entry], table: str) -> list[Group]:
@@ -151,10 +150,6 @@ def _printed(value: float | None) -> Cell:
     return EMPTY if value is None else Cell(value, f"{value} %")
 
 
-def _head(group: Group | None) -> str:
-    return "all" if group is None else group.name
-
-
 def _plain(entry: Entry) -> str:
     """The title of a row where its language model stands beside it."""
     title = title_of(entry.method, entry.label, entry.settings.settings)
@@ -163,9 +158,9 @@ def _plain(entry: Entry) -> str:
 
 def _overall(found: Compared) -> Grid:
     """Table 1: every data set with the means over them, or the kinds of question of one."""
-    groups: list[Group | None] = [*groups_of(found.rows)]
+    groups = groups_of(found.rows)
     several = len({dataset for row in found.rows for dataset, _, _ in row.lines}) > 1
-    groups += [None] if len(groups) > 1 and not several else []
+    groups += [_whole(found.rows)] if len(groups) > 1 and not several else []
     return _scores(found, "table1", "KBM's Table 1", groups, average=several)
 
 
@@ -192,7 +187,7 @@ def _hops(found: Compared) -> Grid | None:
     return _scores(found, "table3", "KBM's Table 3: several hops", groups) if groups else None
 
 
-def _scores(found: Compared, name: str, title: str, groups: Sequence[Group | None], *, average: bool = False) -> Grid:
+def _scores(found: Compared, name: str, title: str, groups: Sequence[Group], *, average: bool = False) -> Grid:
     """A/E, Rnd and Rat of each row on each group, the paper's beside on those that its table of this name has."""
     papers = published("kbm", name)
     known = [group for group in groups if ("llm", "A/E", _place(group)) in papers]
@@ -203,7 +198,7 @@ def _scores(found: Compared, name: str, title: str, groups: Sequence[Group | Non
         for group in groups:
             cells += found.figures(entry, group)
             for of in COLUMNS if group in known else ():
-                cells.append(((f"{of} in the paper", _head(group)), _printed(papers.get((row, of, _place(group))))))
+                cells.append(((f"{of} in the paper", group.name), _printed(papers.get((row, of, _place(group))))))
         if average:
             # The paper's mean is that over its data sets, whatever others are asked.
             over = known or groups
@@ -222,7 +217,7 @@ def _scores(found: Compared, name: str, title: str, groups: Sequence[Group | Non
     return table(f"kbm-{'first-table1' if name == 'first' else name}", title, rows, *notes)
 
 
-def _all_of_the_paper(groups: Sequence[Group | None]) -> bool:
+def _all_of_the_paper(groups: Sequence[Group]) -> bool:
     return {_place(group) for group in groups} == set(datasets("kbm"))
 
 

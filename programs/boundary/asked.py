@@ -31,13 +31,13 @@ from keqa.programs.boundary.light import (
     Root,
     SavedModel,
     Strict,
-    digest,
     masked,
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, lm_of_role
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
+from keqa.programs.records import digest
 from keqa.programs.stages.probabilities import LOGPROBS, likelihood, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt

@@ -22,8 +22,9 @@ from pydantic import Field, ValidationError
 from keqa.errors import ConfigurationError
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import is_abstention, overlap, tokens
-from keqa.programs.boundary.light import Regression, Root, Strict, digest
+from keqa.programs.boundary.light import Regression, Root, Strict
 from keqa.programs.declared import Way
+from keqa.programs.records import digest
 from keqa.storage.untrusted import parse_json, read_path, reasons
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ holds nothing but bounded numbers and names, and may name built-in embedders onl
 """
 
 import hashlib
-import json
 import math
 import re
 from abc import abstractmethod
@@ -20,6 +19,7 @@ from keqa.errors import KeqaError
 from keqa.metrics.answers import tokens
 from keqa.metrics.samples import CERTAINTIES, CertaintyForm, answer_type_sizes, lexical_similarity
 from keqa.programs.gate import Draws
+from keqa.programs.records import digest
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
 
 Reads = Literal["quiz", "draft", "draws"]
@@ -117,11 +117,6 @@ class SavedModel(Strict):
 def root_digest(root: str) -> str:
     """The id of a question as a model keeps it: what is in it stays with its owner."""
     return hashlib.blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def digest(value: Any) -> str:
-    """A short name for JSON values that judgements depend on."""
-    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=10).hexdigest()
 
 
 @cache

@@ -79,7 +79,9 @@ def refused(messages, n, body):
 
 @pytest.mark.parametrize("colour", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}])
 @pytest.mark.parametrize("command", [["search", "oak", "-i"], ["index", "info", "-q", "oak"]], ids=" ".join)
-def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(hostile_index, tmp_path, command, colour):
+def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(
+    keqa_command, hostile_index, tmp_path, command, colour
+):
     code, out, err = keqa(*command, hostile_index, tmp_path=tmp_path, **colour)
     assert code == 0, err
     assert ("\x1b[" in out) is ("FORCE_COLOR" in colour)
@@ -90,9 +92,9 @@ def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(hostile_ind
     assert "]0;owned\x07" not in err
     if "info" in command:
         assert "stranger \N{SYMBOL FOR ESCAPE}]0;owned" in plain
-    code, out, err = keqa(*command, hostile_index, "--json", tmp_path=tmp_path)
-    assert (code, acting(out + err)) == (0, set())
-    reported = json.loads(out)
+    ended = keqa_command(*command, hostile_index, "--json")
+    assert acting(ended.out + ended.err) == set()
+    reported = ended.json()
     assert reported["hits"][0]["title"] == f"Oak {EVIL}"
     assert reported.get("indexes", [{"name": f"stranger {EVIL}"}])[0]["name"] == f"stranger {EVIL}"
 
@@ -164,11 +166,9 @@ def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(tmp_path):
         ("reproduce", f"{EVIL}.yaml"),
     ],
 )
-def test_an_argument_that_an_error_repeats_is_shown_harmlessly(tmp_path, arguments):
-    code, out, err = keqa(*arguments, tmp_path=tmp_path)
-    assert code == 2
-    assert err
-    assert not acting(out + err)
+def test_an_argument_that_an_error_repeats_is_shown_harmlessly(keqa_command, arguments):
+    ended = keqa_command(*arguments)
+    assert (ended.code, bool(ended.err), acting(ended.out + ended.err)) == (2, True, set())
 
 
 def test_a_traceback_and_a_warning_show_nothing_hostile_and_no_key(tmp_path):

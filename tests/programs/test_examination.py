@@ -76,7 +76,7 @@ alphas = st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20
 
 
 @pytest.mark.slow
-@settings(max_examples=600)
+@settings(max_examples=250)
 @given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), judge=judges, alpha=alphas)
 def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, alpha):
     stage = Scripted(draws, judge, VoteGate(alpha))

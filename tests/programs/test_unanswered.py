@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import dspy
 import pytest
 from dspy.lm15 import ServerError
 from fixtures.choosers import chooser
@@ -317,7 +318,7 @@ def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(s
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
     searched = retriever("Ann lives in Isburg.")
     searched.own_documents = True
-    program = KEQA(searched, lms=keqa.build_roles("keqa/tiny"))
+    program = KEQA(searched, lms=keqa.build_roles(dspy.LM("keqa/tiny@0123", engine="litellm")))
     assert program.way_out == "say"
     assert not program.documents.own_prompts
 

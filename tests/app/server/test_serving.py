@@ -118,7 +118,8 @@ def test_more_connections_than_files_end_nothing_the_token_is_needed_and_a_signa
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert err.rstrip().endswith("questions in work got the time of --grace to end")
-    assert "Traceback" not in err
+    # Where a connection finds no file, asyncio says so in its own way.
+    assert err.count("Traceback") == err.count("socket.accept() out of system resource")
     assert not any(word in first + err for word in ("Carmouth", "Isvik", *given.values()))
 
 

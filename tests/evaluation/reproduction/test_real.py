@@ -151,4 +151,4 @@ def test_what_ships_is_small_and_makes_tables():
     assert 0 < sum(len(one.read_bytes()) for one in archives) < 25_000_000
     runs = real.shipped_runs()
     assert {run.dataset for run in runs} <= set(real.SETS)
-    assert all(grid.rows for grid in real.real_tables(runs))
+    assert all(grid.rows for grid in real.real_tables([run for run in runs if run.dataset == "nq"]))

@@ -27,28 +27,10 @@ def test_what_is_known_is_answered_from_memory_and_only_the_rest_is_retrieved(as
     assert "When was Pete Docter born? October 9, 1968" in engine.asked("Summarize")[0]["answered_quizzes"]
     assert prediction.record.degradations == []
     assert prediction.record.answer_source == "summary"
-
-
-def test_cost_is_counted_by_role(ask):
-    prediction, engine = ask()
+    # What was asked of whom, and what it cost, is in the story; what each predictor took adds up to the roles.
     cost = prediction.record.cost
-    assert {role: part.calls for role, part in cost.by_role.items()} == {"task": 11, "consistency": 6, "utility": 3}
-    assert cost.calls == len(engine.calls) == 20
-    assert cost.by_role["utility"].prompt_tokens == 30
-    assert cost.by_role["utility"].completion_tokens == 9
-    # What each predictor cost is told apart, and adds up to the roles.
-    assert {name: step.samples for name, step in cost.by_step.items()} == {
-        "answering.answer": 1,
-        "decomposition.decompose": 1,
-        "examination.quiz": 8,
-        "examination.same": 6,
-        "picking.judge": 3,
-        "summarizing.summarize": 1,
-    }
-    assert sum(step.seconds for step in cost.by_step.values()) == pytest.approx(
-        sum(role.seconds for role in cost.by_role.values())
-    )
-    assert cost.retrievals == 1
+    seconds = [sum(part.seconds for part in parts.values()) for parts in (cost.by_step, cost.by_role)]
+    assert seconds[0] == pytest.approx(seconds[1])
 
 
 def test_async_gives_the_same_story(ask, programmed, retriever):

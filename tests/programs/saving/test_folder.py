@@ -15,13 +15,14 @@ from fixtures.command_line import reply as of_carmouth
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
@@ -65,6 +66,13 @@ def saved(program, tmp_path):
     return tmp_path / "program"
 
 
+@pytest.fixture
+def cot(tmp_path):
+    """A chain of thought, saved."""
+    keqa.save(ClosedBook(reason=True), tmp_path / "cot")
+    return tmp_path / "cot"
+
+
 def change(folder: Path, **parts: Any):
     """Rewrite parts of program.json."""
     path = folder / "program.json"
@@ -85,6 +93,21 @@ def test_what_was_saved_comes_back(program, saved):
     assert loaded.decomposition.decompose.signature.instructions == "Take the question apart."
     assert loaded.decomposition.decompose.demos[0]["question"] == "Who is Bö 安?"
     assert (loaded.examination.tries, str(loaded.examination.gate.threshold), loaded.top_k) == (4, "3/4", 3)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if compilable(method)])
+def test_every_method_comes_back_as_it_was(name, tmp_path):
+    cls = load_class(METHODS[name].target)
+    program = made(cls, None, None, {**METHODS[name].fixed, "workers": 3, "max_question_chars": 90})
+    for predictor in program.predictors():
+        predictor.signature = predictor.signature.with_instructions("Other words.")
+        predictor.demos = [dict.fromkeys(predictor.signature.fields)]
+    keqa.save(program, tmp_path / "program")
+    assert about(tmp_path / "program")["method"] == name == name_of(program)
+    loaded = keqa.load(tmp_path / "program", None, method=name)
+    assert type(loaded) is cls
+    assert loaded.dump_state() == program.dump_state()
+    assert loaded.bound.workers == 3
 
 
 def test_the_folder_tells_its_story(saved):
@@ -443,3 +466,56 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
+
+
+# Other methods than KEQA, and arguments that are none.
+
+
+@pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])
+def test_a_method_that_is_another_or_not_known_is_refused(cot, name):
+    with pytest.raises(InputError, match="holds a compiled cot, not rag: give a program that was compiled for that"):
+        keqa.load(cot, None, method="rag")
+    change(cot, method=name)
+    with pytest.raises(ConfigurationError, match=f"unknown method '{name}': .* of your own, which is registered"):
+        keqa.load(cot, None)
+
+
+def test_settings_that_a_method_has_not_are_refused(cot):
+    with pytest.raises(ConfigurationError, match="cot has no top_k; it has demonstrations, max_question_chars"):
+        keqa.load(cot, None, top_k=3)
+    with pytest.raises(ConfigurationError, match="compiled for other prompts: the fields of answer"):
+        keqa.load(cot, None, reason=False)
+    change(cot, settings={"reason": True, "depth": 3})
+    with pytest.raises(ConfigurationError, match=r"unknown settings \['depth'\]"):
+        keqa.load(cot, None)
+
+
+class Own(IRCoT):
+    """A method of one's own."""
+
+
+def test_a_class_of_ones_own_cannot_be_saved(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"only a KEQA can be saved.*: register a class of your own"):
+        keqa.save(Own(None), tmp_path / "program")
+    assert not (tmp_path / "program").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"embedder": 5}, "keqa.load: embedder must be an embedder, or the name of one, not 5"),
+        ({"reference": None}, "keqa has no reference; it has arbiter, chooser, cite, decompose,"),
+        ({"colour": "red"}, "keqa has no colour; it has arbiter, chooser, cite, decompose,"),
+    ],
+)
+def test_arguments_of_loading_that_are_none_are_refused_in_one_line(tmp_path, wrong, message):
+    keqa.save(KEQA(None), tmp_path / "program")
+    with pytest.raises(KeqaError, match=message) as refused:
+        keqa.load(**{"folder": tmp_path / "program", "retriever": None, **wrong})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("lm", [5, None, ["openai/gpt-4o-mini"]])
+def test_roles_are_built_from_language_models_only(lm):
+    with pytest.raises(ConfigurationError, match=r"is no language model\. Give a dspy\.LM, or one of: openai/"):
+        keqa.build_roles(lm)
