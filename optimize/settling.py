@@ -9,7 +9,6 @@ those of other folds choose; from their quizzes the arbiter between memory and p
 demonstrations that were made from it.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,7 +62,6 @@ class Tried(NamedTuple):
 
     @property
     def way(self) -> str:
-        """What it settles questions by."""
         return str(self.point.settings[SETTLE])
 
     @property
@@ -113,17 +111,14 @@ class Ways:
 
     @property
     def kept(self) -> Tried:
-        """The way that is kept."""
         return cheapest_of_the_best(self.tried)
 
     @property
     def program(self) -> KEQA:
-        """The program that settles questions in the way that is kept."""
         return self.tuning.program_of(self.kept.point.settings, **self.kept.choosers)
 
     @property
     def why(self) -> str:
-        """Why that way is kept, in a sentence."""
         kept, best = self.kept, max(self.tried, key=lambda one: one.score)
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
         said = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
@@ -134,7 +129,6 @@ class Ways:
         return f"{said}: nothing scores better, and {more}"
 
     def about(self) -> dict[str, Any]:
-        """As JSON, for the report."""
         names = ("score", "calls", "retrievals", "tokens")
         ways = [
             {"settle": one.way, "is": TITLES[one.way], **{name: getattr(one.point, name) for name in names}}
@@ -200,8 +194,8 @@ class Ways:
         """A way with its scores on the training questions; draws are those of tuning, as many as a question takes."""
         if len(self.train) < FEWEST:
             return tried
-        tuning, asking = self.tuning, dataclasses.replace(self.tuning.asking)
-        asking.calls = Calls(probabilities=tuning.draws.probabilities, store=asking.journal)
+        tuning, asking = self.tuning, self.tuning.asking
+        asking = asking.on(Calls(probabilities=tuning.draws.probabilities, store=asking.journal))
         program = tuning.program_of(tried.point.settings)
         traces = asking.traces(program, self.train, f"answering training questions ({tried.way})")
         self.answered[tried.way] = traces

@@ -16,6 +16,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.clients import execution
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from fixtures.command_line import keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
@@ -33,6 +34,10 @@ settings.register_profile("keqa", settings.default, deadline=None, suppress_heal
 # Fewer drawn examples for `make quick`; `make test` draws all.
 settings.register_profile("quick", settings.get_profile("keqa"), max_examples=10)
 settings.load_profile("keqa")
+
+# Attempts follow each other at once, unless a server asks to wait.
+_wait = execution._delay
+execution._delay = lambda error, attempt: 0.01 if getattr(error, "retry_after", None) is None else _wait(error, attempt)
 
 # What tests write needs no disk: to wait for one takes most of the time of a small index. What passes leaves nothing.
 _MEMORY, _LEAST_FREE = Path("/dev/shm"), 4 << 30

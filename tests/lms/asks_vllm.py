@@ -10,13 +10,13 @@ from keqa.lms import build_lm
 from keqa.programs.baselines import ClosedBook
 
 
-def main() -> None:
+def main():
     lm = build_lm(f"vllm/{sys.argv[1]}", cache=False, max_tokens=64)
     program = ClosedBook(demonstrations=False)
     program.set_lm(lm)
     found = {"answers": {outcome.item: outcome.answer for outcome in program.answer_many(json.load(sys.stdin))}}
 
-    def drawn(seed: int) -> str:
+    def drawn(seed):
         return str(lm("Hello.", temperature=1.0, seed=seed)[0])
 
     found["drawn"], found["again"] = ([drawn(seed) for seed in range(5)] for _ in range(2))

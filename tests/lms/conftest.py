@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ for place in (Path(__file__).parent, Path(__file__).parent.parent / "servers"):
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_keys(monkeypatch):
     """No key, address or proxy of the machine reaches a test."""
     for name in [name for name in os.environ if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL"))]:
         monkeypatch.delenv(name)
@@ -24,7 +23,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_folder(tmp_path_factory):
     """A random Qwen2 with a chat template."""
     from tiny_model import save_tiny_model
 
@@ -32,7 +31,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def engine(tiny_folder: Path) -> Iterator[object]:
+def engine(tiny_folder):
     """An engine of its own over the tiny model, with fresh counters."""
     from keqa.lms.local.engine import TransformersEngine
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from typing import Any
 
 import dspy
 import litellm
@@ -24,7 +23,7 @@ PLAIN = {"model": "openai/m", "api_base": "http://127.0.0.1:9/v1", "temperature"
     "setting",
     [{}, {"model": "hosted_vllm/m"}, {"n": 5, "logprobs": True, "rollout_id": 3, "seed": 1, "stop": ["x"]}],
 )
-def test_plain_requests_to_a_server_of_ones_own_are_sent_as_they_are(setting: dict[str, Any]) -> None:
+def test_plain_requests_to_a_server_of_ones_own_are_sent_as_they_are(setting):
     assert is_direct(PLAIN | setting)
 
 
@@ -42,7 +41,7 @@ def test_plain_requests_to_a_server_of_ones_own_are_sent_as_they_are(setting: di
         {"additional_drop_params": ["seed"]},
     ],
 )
-def test_what_litellm_has_something_to_do_for_goes_through_it(setting: dict[str, Any]) -> None:
+def test_what_litellm_has_something_to_do_for_goes_through_it(setting):
     assert not is_direct(PLAIN | setting)
 
 
@@ -50,12 +49,12 @@ def test_what_litellm_has_something_to_do_for_goes_through_it(setting: dict[str,
     ("name", "value"),
     [("callbacks", ["log"]), ("success_callback", ["log"]), ("headers", {"a": "b"}), ("ssl_verify", False)],
 )
-def test_who_has_set_up_litellm_gets_it(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
+def test_who_has_set_up_litellm_gets_it(monkeypatch, name, value):
     monkeypatch.setattr(litellm, name, value)
     assert not is_direct(PLAIN)
 
 
-def asked(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, model: str, *, direct: bool, **config: object) -> Any:
+def asked(server, monkeypatch, model, *, direct, **config):
     """Ask one way or the other: what was sent, with which key, what it cost, and the answer or the error."""
     with monkeypatch.context() as patch:
         if not direct:
@@ -84,9 +83,7 @@ def asked(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, model: str, *, 
         (f"<think>Which one?</think>\n{markers(answer='Oslo')}", {}),
     ],
 )
-def test_requests_and_replies_are_the_same(
-    monkeypatch: pytest.MonkeyPatch, model: str, text: str, config: dict[str, Any]
-) -> None:
+def test_requests_and_replies_are_the_same(monkeypatch, model, text, config):
     with OpenAIServer(lambda messages, n, body: [text] * n, probability=lambda text: 0.5) as server:
         one, other = (asked(server, monkeypatch, model, direct=direct, **config) for direct in (True, False))
     assert one[3] is not None
@@ -95,7 +92,7 @@ def test_requests_and_replies_are_the_same(
 
 @pytest.mark.parametrize("model", ["openai/m", "hosted_vllm/m"])
 @pytest.mark.parametrize("kind", ["429", "500", "503", "error body", "no choices", "html", "list", "nothing"])
-def test_errors_are_the_same(monkeypatch: pytest.MonkeyPatch, model: str, kind: str) -> None:
+def test_errors_are_the_same(monkeypatch, model, kind):
     plan = FaultPlan(share=1.0, kinds=(kind,))
     with OpenAIServer(lambda messages, n, body: [""] * n, faults=plan, retry_after="7") as server:
         one, other = (asked(server, monkeypatch, model, direct=direct) for direct in (True, False))

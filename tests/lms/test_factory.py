@@ -1,8 +1,6 @@
 import json
 import logging
 import re
-from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
@@ -14,11 +12,11 @@ from keqa.lms.local.weights import fingerprint
 from keqa.signatures import AnswerQuiz
 
 
-def answering(text: str) -> OpenAIServer:
+def answering(text):
     return OpenAIServer(lambda messages, n, body: [markers(answer=text)] * n)
 
 
-def ask(lm: dspy.LM, quiz: str = "q", **config: object) -> dspy.Prediction:
+def ask(lm, quiz="q", **config):
     with dspy.context(lm=lm, adapter=adapter()):
         return dspy.Predict(AnswerQuiz)(quiz=quiz, config=config)
 
@@ -52,30 +50,30 @@ WHOLE = "a whole number of 0 or more"
         ("openai/m", {"temperature": "hot"}, "temperature='hot' does not fit: give a number of 0 or more"),
     ],
 )
-def test_what_cannot_be_built_is_refused_before_any_call(model: str, setting: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_built_is_refused_before_any_call(model, setting, message):
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         build_lm(model, **setting)
 
 
-def test_a_key_may_be_given_and_a_provider_without_seeds_is_not_sent_one() -> None:
+def test_a_key_may_be_given_and_a_provider_without_seeds_is_not_sent_one():
     lms = [build_lm(model, api_key="k") for model in ("openai/gpt-4o-mini", "anthropic/claude-haiku-4-5")]
     assert [lm.kwargs.get("additional_drop_params") for lm in lms] == [None, ["seed"]]
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "hosted_vllm/some", "keqa/tiny", "transformers/of/mine"])
-def test_a_model_string_can_be_checked_without_key_address_and_weights(model: str) -> None:
+def test_a_model_string_can_be_checked_without_key_address_and_weights(model):
     check_model(model)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://x/v1", "http://me:secret@host/v1"])
-def test_a_bad_address_is_reported_without_its_secret(address: str) -> None:
+def test_a_bad_address_is_reported_without_its_secret(address):
     with pytest.raises(ConfigurationError) as caught:
         build_lm("openai/x", api_base=address)
     assert "secret@" not in str(caught.value)
 
 
 @pytest.mark.server
-def test_a_server_without_a_key_works_and_n_is_one_request() -> None:
+def test_a_server_without_a_key_works_and_n_is_one_request():
     with answering("Paris") as server:
         lm = build_lm("hosted_vllm/m", api_base=server.api_base)
         assert supports_n(lm)
@@ -86,7 +84,7 @@ def test_a_server_without_a_key_works_and_n_is_one_request() -> None:
 
 
 @pytest.mark.server
-def test_two_servers_never_share_cached_answers() -> None:
+def test_two_servers_never_share_cached_answers():
     with answering("from one") as one, answering("from two") as two:
         lms = [build_lm("openai/same", api_base=server.api_base) for server in (one, two)]
         first = [ask(lm, "a quiz that only this test asks").answer for lm in lms]
@@ -96,7 +94,7 @@ def test_two_servers_never_share_cached_answers() -> None:
 
 
 @pytest.mark.server
-def test_secrets_are_in_no_repr_state_or_log(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_secrets_are_in_no_repr_state_or_log(caplog, tmp_path):
     with answering("x") as server, caplog.at_level(logging.INFO):
         lm = build_lm(
             "openai/m",
@@ -121,7 +119,7 @@ def test_secrets_are_in_no_repr_state_or_log(caplog: pytest.LogCaptureFixture, t
     assert json.loads(saved)["lm"]["model"] == "openai/m"
 
 
-def test_roles_with_the_same_string_are_one_lm(tiny_folder: Path) -> None:
+def test_roles_with_the_same_string_are_one_lm(tiny_folder):
     name = f"transformers/{tiny_folder}"
     roles = build_roles(name, utility_lm="openai/judge", utility_api_base="http://127.0.0.1:1/v1", temperature=0.3)
     assert roles.task is roles.consistency
@@ -130,7 +128,7 @@ def test_roles_with_the_same_string_are_one_lm(tiny_folder: Path) -> None:
     assert roles.task.kwargs["temperature"] == 0.3
 
 
-def test_an_address_serves_the_roles_of_its_provider_only(tiny_folder: Path) -> None:
+def test_an_address_serves_the_roles_of_its_provider_only(tiny_folder):
     base = "http://127.0.0.1:1/v1"
     roles = build_roles("hosted_vllm/a", "hosted_vllm/b", f"transformers/{tiny_folder}", api_base=base)
     assert roles.consistency.kwargs["api_base"] == base
@@ -139,14 +137,14 @@ def test_an_address_serves_the_roles_of_its_provider_only(tiny_folder: Path) -> 
     assert (given.task, given.consistency, given.utility) == (roles.task, roles.utility, roles.task)
 
 
-def test_n_is_for_providers_that_have_it(tiny_folder: Path) -> None:
+def test_n_is_for_providers_that_have_it(tiny_folder):
     assert supports_n(build_lm("openai/gpt-4o-mini", api_key="k"))
     assert not supports_n(build_lm("anthropic/claude-haiku-4-5", api_key="k"))
     assert not supports_n(build_lm("ollama_chat/qwen3"))
     assert not supports_n(build_lm(f"transformers/{tiny_folder}"))
 
 
-def test_a_changed_checkpoint_has_another_name(tmp_path: Path) -> None:
+def test_a_changed_checkpoint_has_another_name(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"old")
     before = fingerprint(str(tmp_path))
@@ -156,7 +154,7 @@ def test_a_changed_checkpoint_has_another_name(tmp_path: Path) -> None:
     assert fingerprint(str(tmp_path)) != before
 
 
-def test_the_model_string_carries_name_and_checkpoint(tiny_folder: Path) -> None:
+def test_the_model_string_carries_name_and_checkpoint(tiny_folder):
     lm = build_lm(f"transformers/{tiny_folder}")
     assert lm.model == f"transformers/tiny-random@{fingerprint(str(tiny_folder))}"
     assert str(tiny_folder) not in lm.model

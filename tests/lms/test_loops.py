@@ -9,30 +9,30 @@ import pytest
 from keqa.lms.loops import Background
 
 
-async def where() -> str:
+async def where():
     return threading.current_thread().name
 
 
-def test_coroutines_run_in_one_thread_whoever_asks() -> None:
+def test_coroutines_run_in_one_thread_whoever_asks():
     loop = Background("test-loop")
     assert {loop.run(where), asyncio.run(loop.awaited(where))} == {"test-loop"}
     assert not loop.is_here()
 
 
-def test_blocking_code_within_the_loop_does_not_wait_for_it() -> None:
+def test_blocking_code_within_the_loop_does_not_wait_for_it():
     loop = Background("test-loop")
 
-    async def outer() -> str:
+    async def outer():
         return loop.run(where)
 
     assert loop.run(outer) == "test-loop-nested_0"
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_exit_that_a_task_raises_is_its_own(kind: type[BaseException]) -> None:
+def test_an_exit_that_a_task_raises_is_its_own(kind):
     loop = Background("test-loop")
 
-    async def leave() -> None:
+    async def leave():
         raise kind
 
     with pytest.raises(kind):
@@ -40,16 +40,16 @@ def test_an_exit_that_a_task_raises_is_its_own(kind: type[BaseException]) -> Non
     assert loop.run(where) == "test-loop"
 
 
-def test_what_nobody_waits_for_any_more_is_cancelled() -> None:
+def test_what_nobody_waits_for_any_more_is_cancelled():
     loop, ended = Background("test-loop"), threading.Event()
 
-    async def waits() -> None:
+    async def waits():
         try:
             await asyncio.sleep(60)
         finally:
             ended.set()
 
-    async def gives_up() -> None:
+    async def gives_up():
         async with asyncio.timeout(0.05):
             await loop.awaited(waits)
 
@@ -60,7 +60,7 @@ def test_what_nobody_waits_for_any_more_is_cancelled() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_has_a_loop_of_its_own() -> None:
+def test_a_forked_process_has_a_loop_of_its_own():
     loop = Background("test-loop")
     loop.run(where)
     if (child := os.fork()) == 0:

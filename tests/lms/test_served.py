@@ -4,7 +4,6 @@ import asyncio
 import time
 from contextlib import nullcontext
 from email.utils import formatdate
-from pathlib import Path
 
 import dspy
 import pytest
@@ -23,34 +22,34 @@ ROUTES = ("openai/m", "hosted_vllm/m", "openai/gpt-4o-mini")
 """Models of a server of one's own, and one that LiteLLM knows and is therefore asked through it."""
 
 
-def oslo(messages: object, n: int, body: object) -> list[str]:
+def oslo(messages, n, body):
     return [markers(answer="Oslo")] * n
 
 
-def failing(kind: str, *, first: int = 1000, **options: object) -> OpenAIServer:
+def failing(kind, *, first=1000, **options):
     """A server whose first calls fail."""
     left = iter(range(first))
     plan = FaultPlan(share=1.0, kinds=(kind,), only=lambda body: next(left, None) is not None)
     return OpenAIServer(oslo, faults=plan, **options)
 
 
-def built(server: OpenAIServer, model: str = "openai/m", **options: object) -> dspy.LM:
+def built(server, model="openai/m", **options):
     return build_lm(model, api_base=server.api_base, cache=False, **options)
 
 
-def ask(lm: dspy.LM, **config: object) -> dspy.Prediction:
+def ask(lm, **config):
     with dspy.context(lm=lm, adapter=adapter()):
         return dspy.Predict(AnswerQuiz)(quiz="Capital of Norway?", config=config)
 
 
-async def aask(lm: dspy.LM) -> dspy.Prediction:
+async def aask(lm):
     with dspy.context(lm=lm, adapter=adapter()):
         return await dspy.Predict(AnswerQuiz).acall(quiz="Capital of Norway?")
 
 
 @pytest.mark.parametrize("model", ROUTES)
 @pytest.mark.parametrize("awaited", [False, True])
-def test_a_reply_that_comes_by_drops_ends_at_the_limit(model: str, awaited: bool) -> None:
+def test_a_reply_that_comes_by_drops_ends_at_the_limit(model, awaited):
     with failing("drip", hang_seconds=60) as server:
         lm = built(server, model, num_retries=0, timeout=1.0)
         start = time.monotonic()
@@ -59,9 +58,8 @@ def test_a_reply_that_comes_by_drops_ends_at_the_limit(model: str, awaited: bool
         assert time.monotonic() - start < 20
 
 
-@pytest.mark.parametrize("kind", ["429", "503"])
-@pytest.mark.parametrize("form", ["seconds", "date"])
-def test_the_wait_that_a_server_asks_for_is_kept(kind: str, form: str) -> None:
+@pytest.mark.parametrize(("kind", "form"), [("429", "seconds"), ("503", "date")])
+def test_the_wait_that_a_server_asks_for_is_kept(kind, form):
     asked = "2" if form == "seconds" else formatdate(time.time() + 4, usegmt=True)
     with failing(kind, first=1, retry_after=asked) as server:
         assert ask(built(server, num_retries=1)).answer == "Oslo"
@@ -71,7 +69,7 @@ def test_the_wait_that_a_server_asks_for_is_kept(kind: str, form: str) -> None:
 
 @pytest.mark.parametrize("model", ROUTES)
 @pytest.mark.parametrize("kind", ["429", "503"])
-def test_a_wait_beyond_the_bound_fails_at_once_and_is_named(kind: str, model: str) -> None:
+def test_a_wait_beyond_the_bound_fails_at_once_and_is_named(kind, model):
     with failing(kind, retry_after="3600") as server:
         with pytest.raises((dspy.LMRateLimitError, dspy.LMServerError), match="asks to wait 3,600 seconds") as caught:
             ask(built(server, model, num_retries=3))
@@ -81,7 +79,7 @@ def test_a_wait_beyond_the_bound_fails_at_once_and_is_named(kind: str, model: st
 
 @pytest.mark.parametrize("model", ROUTES)
 @pytest.mark.parametrize("kind", BODY_FAULTS)
-def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, model: str) -> None:
+def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind, model):
     with failing(kind, first=1) as server:
         assert ask(built(server, model, num_retries=1)).answer == "Oslo"
         assert server.count == 2
@@ -90,7 +88,7 @@ def test_what_is_no_reply_is_an_error_of_the_server_and_asked_again(kind: str, m
     assert "Traceback" not in str(caught.value)
 
 
-def test_what_is_no_reply_is_not_kept(memory_cache: object) -> None:
+def test_what_is_no_reply_is_not_kept(memory_cache):
     with failing("no choices", first=1) as server:
         lm = build_lm("openai/m", api_base=server.api_base, num_retries=0)
         with pytest.raises(dspy.LMServerError):
@@ -99,7 +97,7 @@ def test_what_is_no_reply_is_not_kept(memory_cache: object) -> None:
 
 
 @pytest.mark.parametrize("model", ROUTES)
-def test_every_attempt_is_counted_as_sent(model: str) -> None:
+def test_every_attempt_is_counted_as_sent(model):
     with failing("500", first=2) as server:
         meter = CallMeter(None)
         with dspy.context(usage_tracker=meter):
@@ -113,7 +111,7 @@ def test_every_attempt_is_counted_as_sent(model: str) -> None:
             assert meter.calls == server.count == 2
 
 
-def test_a_server_that_ignores_n_is_remembered() -> None:
+def test_a_server_that_ignores_n_is_remembered():
     with OpenAIServer(lambda messages, n, body: oslo(messages, 1, body)) as server:
         lm = built(server)
         assert supports_n(lm)
@@ -126,11 +124,11 @@ def test_a_server_that_ignores_n_is_remembered() -> None:
 
 
 @pytest.mark.parametrize("model", ROUTES)
-def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself(model: str) -> None:
+def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself(model):
     class Asks(dspy.utils.callback.BaseCallback):
         answers: list[str]
 
-        def on_lm_end(self, call_id: str, outputs: object, exception: object = None) -> None:
+        def on_lm_end(self, call_id, outputs, exception=None):
             if not hasattr(self, "answers"):
                 self.answers = []
                 self.answers = [str(ask(inner).answer)]
@@ -145,13 +143,13 @@ def test_a_call_from_within_the_loop_of_requests_does_not_wait_for_itself(model:
 class Redirects(LocalHandler):
     """Sends every request to another server."""
 
-    def post(self) -> None:
+    def post(self):
         self.read_json()
         self.write(307, b"", {"Location": f"{self.server.owner}/chat/completions"})
 
 
 @pytest.mark.parametrize("model", ROUTES)
-def test_a_question_is_not_sent_where_a_server_points_to(model: str) -> None:
+def test_a_question_is_not_sent_where_a_server_points_to(model):
     with OpenAIServer(oslo) as other, LocalServer(Redirects, other.api_base) as first:
         lm = build_lm(model, api_base=first.address, api_key="k", cache=False, num_retries=0)
         with pytest.raises(dspy.LMError):
@@ -160,26 +158,26 @@ def test_a_question_is_not_sent_where_a_server_points_to(model: str) -> None:
         assert other.count == 0
 
 
-def test_other_users_of_litellm_keep_its_clients() -> None:
+def test_other_users_of_litellm_keep_its_clients():
     from litellm.llms.openai.common_utils import BaseOpenAILLM
 
     build_lm("openai/m", api_base="http://127.0.0.1:1/v1", api_key="k")
     assert BaseOpenAILLM.get_async_http_client().follow_redirects
 
 
-def test_what_this_machine_lacks_is_no_outage() -> None:
+def test_what_this_machine_lacks_is_no_outage():
     error = dspy.LMError("litellm.APIConnectionError: No module named 'google'")
     error.__cause__ = ModuleNotFoundError("No module named 'google'")
     assert isinstance(known(error, "vertex_ai/m"), dspy.LMConfigurationError)
 
 
-def test_the_words_of_a_server_install_nothing() -> None:
+def test_the_words_of_a_server_install_nothing():
     error = dspy.LMServerError("No module named 'evil'; pip install evil", model="m")
     assert not isinstance(known(error, "openai/m"), dspy.LMConfigurationError)
 
 
 @pytest.mark.parametrize("model", ROUTES)
-def test_a_key_that_a_reply_repeats_is_in_no_cache(model: str, tmp_path: Path, memory_cache: None) -> None:
+def test_a_key_that_a_reply_repeats_is_in_no_cache(model, tmp_path, memory_cache):
     key = "sk-0123456789abcdefghij"
     with OpenAIServer(lambda messages, n, body: [markers(answer=f"Oslo {key}")] * n) as server:
         for cache in (nullcontext(), CallCache(tmp_path / "calls.sqlite")):

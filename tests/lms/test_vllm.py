@@ -13,7 +13,6 @@ import sys
 import time
 import tomllib
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,7 +44,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory):
     """The address of a running server; it is stopped whatever happens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -71,14 +70,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 process.wait(timeout=20)
 
 
-def _is_up(url: str) -> bool:
+def _is_up(url):
     with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
         return bool(answer.status == 200)
     return False
 
 
 @pytest.mark.timeout(900)
-def test_five_samples_come_from_one_request_that_pays_the_prompt_once(server: str) -> None:
+def test_five_samples_come_from_one_request_that_pays_the_prompt_once(server):
     lm = build_lm("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=64)
     assert supports_n(lm)
     reply = lm("Hello.", n=5, temperature=1.0)
@@ -89,7 +88,7 @@ def test_five_samples_come_from_one_request_that_pays_the_prompt_once(server: st
 
 
 @pytest.mark.timeout(900)
-def test_the_whole_program_runs_on_the_server(server: str, tmp_path: Path) -> None:
+def test_the_whole_program_runs_on_the_server(server, tmp_path):
     from keqa.programs import KEQA
     from keqa.retrievers import build_index, open_index
     from keqa.testbed.testbed import Testbed
@@ -109,7 +108,7 @@ def test_the_whole_program_runs_on_the_server(server: str, tmp_path: Path) -> No
     assert any(len(quiz.samples) > 1 for record in records for quiz in record.quizzes)
 
 
-def package(folder: Path) -> Path:
+def package(folder):
     """The package as one folder, for a Python in which it is not installed."""
     places = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
     (folder / "keqa").mkdir()
@@ -121,7 +120,7 @@ def package(folder: Path) -> Path:
 
 
 @pytest.mark.timeout(1200)
-def test_its_engine_in_this_process_its_server_and_the_plain_model_answer_alike(server: str, tmp_path: Path) -> None:
+def test_its_engine_in_this_process_its_server_and_the_plain_model_answer_alike(server, tmp_path):
     pytest.importorskip("torch")
     from keqa.programs.baselines import ClosedBook
     from keqa.testbed.testbed import Testbed

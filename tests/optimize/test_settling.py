@@ -159,7 +159,7 @@ def mixed(town, **kwargs):
 
 @pytest.mark.slow
 def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(setting, town, compiled, tmp_path):
-    world = setting(mixed(town), train=60, val=30)
+    world = setting(mixed(town), train=51, val=12)
     found = compiled(world)
     scores = {way["settle"]: way["score"] for way in found.report.settling["ways"]}
     calls = {way["settle"]: way["calls"] for way in found.report.settling["ways"]}
@@ -207,13 +207,14 @@ def test_killed_while_its_parts_are_asked_it_goes_on_and_asks_nothing_twice(
 ):
     for module in ("boundary.choosing", "settling"):
         monkeypatch.setattr(f"keqa.optimize.{module}.FEWEST", 15)
+    monkeypatch.setattr("keqa.optimize.settling._FACTORS", (1,))
 
     def made(**kwargs):
-        return setting(mixed(town, **kwargs), train=15, val=6, workers=1)
+        return setting(mixed(town, **kwargs), train=15, val=3, workers=1)
 
     whole = compiled(made(), folder="whole")
     total = whole.report.spent.calls
-    for after in (total // 4, total // 2, total - 10):
+    for after in (total // 3, total - 10):
         with pytest.raises(killed):
             compiled(made(killed_after=after), folder=f"killed {after}")
         world = made()

@@ -24,21 +24,21 @@ def testbed():
     return Testbed()
 
 
-def unseen(seed: int) -> Setting:
+def unseen(seed):
     return Setting.draw(World(seed, SMALL), random.Random(seed), 5)
 
 
-def remembering(testbed: Testbed, seed: int) -> Setting:
+def remembering(testbed, seed):
     world = believed(testbed.world, testbed.tiers)
     memory = tuple(testbed.tiers.of("often") + testbed.tiers.of("stale"))
     return replace(unseen(seed), world=world, memory=memory)
 
 
-def written(world: World, fact: Fact) -> set[str]:
+def written(world, fact):
     return {world.write(fact, Convention(form)) for form in (0, 1)}
 
 
-def stated(world: World, fact: Fact) -> set[str]:
+def stated(world, fact):
     """A fact in the sentences that state it."""
     texts = {RELATIONS[fact.relation].states[0].format(r=fact.entity, v=value) for value in written(world, fact)}
     return {text[0].upper() + text[1:] for text in texts}

@@ -6,7 +6,7 @@ from keqa.testbed.world import Date
 
 
 @pytest.fixture(scope="module")
-def testbed() -> Testbed:
+def testbed():
     return Testbed()
 
 

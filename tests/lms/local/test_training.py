@@ -18,26 +18,26 @@ pytestmark = pytest.mark.model
 OPTIONS = TrainingOptions(rank=4, epochs=30, batch=2, rate=0.01, device="cpu")
 
 
-def conversations(count: int = 4) -> list[TrainingConversation]:
+def conversations(count=4):
     return [
         TrainingConversation([{"role": "system", "content": "s"}, {"role": "user", "content": f"{n}?"}], f"yes {n}")
         for n in range(count)
     ]
 
 
-def said(model: str, text: str) -> str:
+def said(model, text):
     lm = build_lm(model, cache=False, max_tokens=20)
     return str(lm(dspy.lm15.Request(model=lm.model, messages=(dspy.lm15.Message.user(text),), system="s")).text)
 
 
 @pytest.fixture(scope="module")
-def trained(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "adapter"
     fine_tune(f"transformers/{tiny_folder}", conversations(), folder, OPTIONS)
     return folder
 
 
-def test_an_adapter_is_small_and_says_what_it_learned(trained: Path, tiny_folder: Path) -> None:
+def test_an_adapter_is_small_and_says_what_it_learned(trained, tiny_folder):
     assert is_adapter(trained)
     assert sorted(file.name for file in trained.iterdir()) == sorted([CONFIG, ADAPTER, TRAINING])
     told = json.loads((trained / TRAINING).read_text())
@@ -47,7 +47,7 @@ def test_an_adapter_is_small_and_says_what_it_learned(trained: Path, tiny_folder
     assert said(f"transformers/{tiny_folder}", "2?") != "yes 2"
 
 
-def test_merged_weights_are_those_of_peft(trained: Path, tiny_folder: Path) -> None:
+def test_merged_weights_are_those_of_peft(trained, tiny_folder):
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -59,7 +59,7 @@ def test_merged_weights_are_those_of_peft(trained: Path, tiny_folder: Path) -> N
         assert torch.allclose(weight, ours.get_parameter(name).cpu(), atol=1e-5), name
 
 
-def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path):
     from safetensors.torch import load_file
 
     options = replace(OPTIONS, epochs=3, dropout=0.1)
@@ -87,14 +87,14 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder: Path, tmp_p
         fine_tune(str(tiny_folder), conversations(3), tmp_path / "stopped", options)
 
 
-def test_all_weights_make_a_whole_model(tiny_folder: Path, tmp_path: Path) -> None:
+def test_all_weights_make_a_whole_model(tiny_folder, tmp_path):
     options = replace(OPTIONS, method="full", rate=3e-3)
     done = fine_tune(str(tiny_folder), conversations(), tmp_path / "model", options)
     assert not is_adapter(done.folder)
     assert said(done.model, "3?") == "yes 3"
 
 
-def test_what_cannot_be_trained_is_refused(tiny_folder: Path, trained: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_trained_is_refused(tiny_folder, trained, tmp_path):
     with pytest.raises(InputError, match="nothing to train on"):
         fine_tune(str(tiny_folder), [], tmp_path / "a")
     with pytest.raises(ConfigurationError, match="is an adapter; train its base"):
@@ -121,7 +121,7 @@ def test_what_cannot_be_trained_is_refused(tiny_folder: Path, trained: Path, tmp
         ({"lora_alpha": "8"}, "plain LoRA is read"),
     ],
 )
-def test_adapters_of_other_kinds_are_refused(trained: Path, tmp_path: Path, change: dict, message: str) -> None:
+def test_adapters_of_other_kinds_are_refused(trained, tmp_path, change, message):
     config = json.loads((trained / CONFIG).read_text())
     (tmp_path / CONFIG).write_text(json.dumps({**config, **change}))
     (tmp_path / ADAPTER).write_bytes((trained / ADAPTER).read_bytes())
@@ -129,7 +129,7 @@ def test_adapters_of_other_kinds_are_refused(trained: Path, tmp_path: Path, chan
         load_model(str(tmp_path))
 
 
-def test_an_adapter_of_another_model_is_refused(trained: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_another_model_is_refused(trained, tmp_path):
     from tiny_model import save_tiny_model
 
     other = save_tiny_model(tmp_path / "other", kind="llama", hidden_size=32)
@@ -147,7 +147,7 @@ def test_an_adapter_of_another_model_is_refused(trained: Path, tmp_path: Path) -
         load_model(str(tmp_path))
 
 
-def test_a_reply_begins_after_the_prompt_and_ends_with_what_ends_texts(tiny_folder: Path) -> None:
+def test_a_reply_begins_after_the_prompt_and_ends_with_what_ends_texts(tiny_folder):
     tokenizer, model = load_model(str(tiny_folder))
     texts, stops = Texts(tokenizer), stop_tokens(model, tokenizer)
     one = TrainingConversation(
@@ -162,9 +162,7 @@ def test_a_reply_begins_after_the_prompt_and_ends_with_what_ends_texts(tiny_fold
     assert found.tokens[found.start + 3] == true
 
 
-def test_dspy_fine_tunes_a_local_language_model(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dspy_fine_tunes_a_local_language_model(tiny_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("DSPY_FINETUNEDIR", str(tmp_path))
     lm = build_lm(f"transformers/{tiny_folder}", cache=False, max_tokens=7)
     data = [{"messages": [*one.messages, {"role": "assistant", "content": one.reply}]} for one in conversations()]
