@@ -1,7 +1,7 @@
 """What an earlier question settled is not asked again, and the record says so."""
 
 import pytest
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 from keqa.programs import KEQA
 from keqa.programs.earlier import findings_of, knowing

@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import log
 
 import pytest
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import ConfigurationError

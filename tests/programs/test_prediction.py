@@ -10,7 +10,7 @@ import dspy
 import pytest
 from dspy.streaming.streamify import streaming_response
 from dspy.utils import DummyLM
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook

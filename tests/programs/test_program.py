@@ -6,8 +6,8 @@ from typing import Any
 
 import dspy
 import pytest
-from fixtures.director_of_up import Replies
 from fixtures.one_quiz import REPLIES
+from fixtures.replies import Replies
 
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError

@@ -2,7 +2,7 @@
 
 import dspy
 import pytest
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve

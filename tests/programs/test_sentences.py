@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fixtures.choosers import chooser
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import ConfigurationError

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from dspy.lm15 import ServerError
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate

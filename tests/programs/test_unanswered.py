@@ -8,7 +8,7 @@ import dspy
 import pytest
 from dspy.lm15 import ServerError
 from fixtures.choosers import chooser
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import NotInDocumentsError

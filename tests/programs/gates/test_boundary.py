@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 from fixtures.boundary import make_model
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import ConfigurationError

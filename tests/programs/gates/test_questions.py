@@ -4,7 +4,7 @@ import asyncio
 
 import dspy
 import pytest
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 from hypothesis import given
 from hypothesis import strategies as st
 

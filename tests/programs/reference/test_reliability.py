@@ -1,7 +1,7 @@
 """What labels say of sources, and what the story and the judge's verdicts make of that."""
 
 import pytest
-from fixtures.director_of_up import Replies
+from fixtures.replies import Replies
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,8 +11,8 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from fixtures.director_of_up import Replies
 from fixtures.one_quiz import REPLIES
+from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -42,26 +42,39 @@ def test_a_loaded_program_is_the_one_that_was_saved_alone_and_nested(compiled, r
     assert (program.retriever, program.summarizing.summarize) == (found, predictor)
 
 
-def referring(**settings):
-    return KEQA(None, reference=UtilityReference().fit(ENTRIES), **settings)
+def referring():
+    return KEQA(None, reference=UtilityReference().fit(ENTRIES))
+
+
+NEITHER = "saved without a utility reference, and this program has one"
 
 
 @pytest.mark.parametrize(
-    ("saved", "loaded", "message"),
+    ("wrap", "saved", "loaded", "message"),
     [
-        (Nesting(referring()), Nesting(KEQA(None)), r"a utility reference of 6 entries, and this program has none"),
-        (KEQA(None, tries=2), referring(), "saved without a utility reference, and this program has one"),
-        (Nesting(KEQA(None, tries=2)), Nesting(referring()), "saved without a utility reference, and this program has"),
-        (Nesting(KEQA(None, gate=ConfidenceGate())), Nesting(KEQA(None)), r"confidence\.state\): .* such as gate=…"),
-        (Nesting(KBM(None, reason=True)), Nesting(KBM(None)), r"other prompts than .* such as gate=… or reason=…"),
-        (AlwaysRetrieve(None), ClosedBook(), "the state is that of a 'AlwaysRetrieve', and this is a 'ClosedBook'"),
+        (Nesting, referring, lambda: KEQA(None), "a utility reference of 6 entries, and this program has none"),
+        (lambda program: program, lambda: KEQA(None, tries=2), referring, NEITHER),
+        (Nesting, lambda: KEQA(None, tries=2), referring, NEITHER),
+        (Nesting, lambda: KEQA(None, gate=ConfidenceGate()), lambda: KEQA(None), r"confidence\.state\): .* gate=…"),
+        (
+            Nesting,
+            lambda: KBM(None, reason=True),
+            lambda: KBM(None),
+            "other prompts than .* gate=… or reason=…",
+        ),
+        (
+            Nesting,
+            lambda: AlwaysRetrieve(None),
+            ClosedBook,
+            "is that of a 'AlwaysRetrieve', and this is a 'ClosedBook'",
+        ),
     ],
 )
-def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(saved, loaded, message):
-    program = loaded.qa if isinstance(loaded, Nesting) else loaded
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(wrap, saved, loaded, message):
+    program = loaded()
     before = program.dump_state()
     with pytest.raises(ConfigurationError, match=message):
-        loaded.load_state(saved.dump_state())
+        wrap(program).load_state(wrap(saved()).dump_state())
     assert program.dump_state() == before
 
 
