@@ -173,6 +173,24 @@ def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(s
     assert [loaded(one.question).record.settled_by for one in world.val[:3]] == ["draft", "reading", "quizzes"]
 
 
+@pytest.mark.parametrize(("train", "kept"), [(50, "reading"), (49, "draft")])
+def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say_so(
+    setting, town, compiled, train, kept
+):
+    class KnowsTheLast(type(reads(town))):
+        def AnswerQuiz(self, inputs, config, shown):
+            number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
+            return {"answer": f"Ann Spouse{number}" if number >= train else "unknown"}
+
+    found = compiled(setting(KnowsTheLast(), train=train, val=5))
+    ways = {way["settle"]: (way["score"], way.get("training_score")) for way in found.report.settling["ways"]}
+    assert (ways["draft"], ways["reading"]) == (
+        (1.0, 0.0 if train >= 50 else None),
+        (1.0, 1.0 if train >= 50 else None),
+    )
+    assert found.report.settling["kept"] == kept
+
+
 def test_too_few_questions_teach_no_chooser_and_are_not_asked_for_one(setting, town, compiled):
     world = setting(mixed(town), train=49, val=6)
     found = compiled(world)
