@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 
 MODEL = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
 RECORDED = json.loads((MODEL / "skills.json").read_text())["scores"]
-CHANCE = 0.15
-"""What 40 of the 100 cases of a score may differ by chance."""
+CHANCE = 0.2
+"""What 20 of the 100 cases of a score may differ by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def test_no_skill_fell_behind_what_was_recorded(lm, name):
     from keqa.testbed.check import TASKS, check_skills
 
     tasks = [task for task in TASKS if task.name == name]
-    scores = check_skills(lm, asked=40, tasks=tasks, demonstrations=(0, 8))
+    scores = check_skills(lm, asked=20, tasks=tasks, demonstrations=(0, 8))
     recorded = {row["demonstrations"]: row["right"] / row["asked"] for row in RECORDED if row["task"] == name}
     for score in scores:
         # A signature that was reworded without retraining falls far below.
         assert score.share >= recorded[score.demonstrations] - CHANCE, (score, recorded)
-        assert score.parsed >= 36
+        assert score.parsed >= 18
 
 
 def test_it_knows_what_it_was_trained_on_often_and_guesses_at_the_rest(lm):
