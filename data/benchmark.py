@@ -198,11 +198,9 @@ def usable(*answers: Any) -> tuple[str, ...]:
 
 
 def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
-    """An example from plain fields and evidence, checked as every other is; an `InputError` where it cannot be used.
-
-    A gold decomposition whose references lead nowhere is dropped, and the question stays.
-    """
+    """An example from plain fields and evidence, checked as every other is; an `InputError` where it cannot be used."""
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
+    # A gold decomposition whose references lead nowhere is dropped, and the question stays.
     if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
         fields |= {"quizzes": (), "quiz_answers": ()}
     facts, triples, context = (tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context"))

@@ -61,10 +61,7 @@ def _gold_facts(example: Any) -> Iterator[tuple[str, int, str]]:
 def golds_within(
     example: Example, record: QuestionRecord | None, known: Mapping[str, list[str]] | None = None, dataset: str = ""
 ) -> dict[str, list[str]] | None:
-    """The gold answers of a question's examined quizzes by resolved text.
-
-    On the testbed they are its facts; else those that its own gold quizzes have, and beside them what the oracle knew.
-    """
+    """The gold answers of examined quizzes by their text: the testbed's facts, or its own and what the oracle knew."""
     if dataset == _TESTBED:
         found = {text: [gold for gold in _testbed()[1](text) if gold] for text in _examined(record)}
     else:

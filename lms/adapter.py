@@ -3,10 +3,12 @@
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
 marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
-``True.`` for ``True``, ``yes`` for ``Yes``. A marker in the middle of a line is a part of the text, and of a field that
-is named twice the last value counts: what a reply quotes is not what it says (see `keqa.signatures.markers`).
+``True.`` for ``True``, ``yes`` for ``Yes``, quotations in the texts of a list whose marks are not escaped. A marker in
+the middle of a line is a part of the text, and of a field that is named twice the last value counts: what a reply
+quotes is not what it says (see `keqa.signatures.markers`).
 """
 
+import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -28,6 +30,10 @@ _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
 _REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
+_TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
+_BETWEEN_TEXTS = re.compile(r'"\s*,\s*"')
+# Before a quotation that begins inside a text stands what parts words.
+_QUOTING = re.compile(r'[^"]*(?:(?<![^\s(])"\S.*)?', re.DOTALL)
 
 
 class PatientChatAdapter(dspy.ChatAdapter):
@@ -138,5 +144,18 @@ def _typed(value: str, annotation: Any) -> Any:
     """A value as its type has it: as DSPy reads it, and as JSON where it is too long or too nested to be repaired."""
     brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
-        return parse_value(value, annotation)
+        return parse_value(_escaped(value) if annotation == list[str] else value, annotation)
     return TypeAdapter(annotation).validate_python(parse_json(value, "it", max_depth=_REPAIRED_BRACKETS))
+
+
+def _escaped(value: str) -> str:
+    """A list of texts with quotations in them escaped; repaired as it is, it would fall apart at their commas."""
+    found = _TEXTS.fullmatch(value)
+    texts: list[str] = []
+    for part in _BETWEEN_TEXTS.split(found["texts"]) if found else ():
+        if texts and texts[-1].count('"') % 2:
+            texts[-1] = f'{texts[-1]}", "{part}'
+        else:
+            texts.append(part)
+    quoting = any('"' in text for text in texts) and texts[-1].count('"') % 2 == 0
+    return json.dumps(texts) if quoting and all(map(_QUOTING.fullmatch, texts)) else value

@@ -45,12 +45,10 @@ class Declining:
 
     @property
     def coverage(self) -> float | None:
-        """The share of the questions that were given an answer."""
         return _share(self.answered, self.questions)
 
     @property
     def right_of_answered(self) -> float | None:
-        """The share of the answers that are right."""
         return _share(self.right, self.answered)
 
     @property

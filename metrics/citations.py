@@ -48,7 +48,6 @@ def citation_quality(text: Sequence[Cited], entails: Entails) -> CitationQuality
 
 
 def list_quality(items: Sequence[str], members: Sequence[str]) -> tuple[float, float]:
-    """Recall and precision of a list against all its members."""
     found = [member for member in members if any(same_answer(member, item) for item in items)]
     right = [item for item in items if any(same_answer(item, member) for member in members)]
     return len(found) / len(members) if members else float(not items), len(right) / len(items) if items else 0.0

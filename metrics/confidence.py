@@ -116,7 +116,6 @@ class Controlled:
 
     @property
     def coverage(self) -> float:
-        """The share that is answered."""
         return self.answered / self.questions
 
 

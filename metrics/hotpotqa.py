@@ -25,7 +25,6 @@ def exact_match(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def f1(prediction: str | None, golds: Sequence[str]) -> float:
-    """The best F1 over words."""
     if prediction is None:
         return 0.0
     words = normalize(prediction).split()

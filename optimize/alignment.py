@@ -42,7 +42,6 @@ class Settled:
         return {name: self.quiz.resolved, "answer_type": self.answer_type, "choices": list(self.choices)}
 
     def correctness(self, metric: Correctness, answer: str | None) -> float:
-        """How right an answer to the quiz is."""
         return metric(answer, self.golds, self.answer_type, self.choices)
 
     def agrees(self, text: str) -> bool:

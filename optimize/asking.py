@@ -8,7 +8,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import dspy
@@ -76,7 +76,6 @@ class Origins:
         self._roots: dict[str, dict[str, None]] = {}
 
     def add(self, signature: Any, demo: Mapping[str, Any], example: Example) -> None:
-        """Note where a demonstration comes from."""
         roots = self._roots.setdefault(demonstration_digest(demo, signature), {})
         roots[question_digest(example.question, example.choices)] = None
 
@@ -138,6 +137,12 @@ class Asking:
     def __post_init__(self) -> None:
         self.calls = Calls(store=self.journal)
 
+    def on(self, calls: Calls, **changes: Any) -> Self:
+        """The same on other calls than its own."""
+        twin = replace(self, **changes)
+        twin.calls = calls
+        return twin
+
     def score(self, example: Example, record: QuestionRecord | None) -> float:
         """How correct an answer is; 0 where there is none, and where nobody said what is right."""
         return 0.0 if record is None or not example.answers else score_of(self.metric, example, prediction_of(record))
@@ -170,8 +175,10 @@ class Asking:
         with within(caller=self.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
             yield
 
-    def traces(self, program: Program, examples: Sequence[Example], step: str = "asking") -> list[Trace]:
-        watch, state = self.failures.watch(step, len(examples)), state_of(program)
+    def traces(
+        self, program: Program, examples: Sequence[Example], step: str = "asking", state: str | None = None
+    ) -> list[Trace]:
+        watch, state = self.failures.watch(step, len(examples)), state or state_of(program)
         return watch.each(
             examples,
             lambda example: self.ask(program, example, state),

@@ -129,7 +129,6 @@ def bootstrap(
 def _drawn(
     program: Program, pools: Mapping[str, list[Candidate]], options: Options, number: int
 ) -> dict[str, list[Candidate]]:
-    """A set of demonstrations, by the name of the predictor."""
     judging, halved = judges(program), number % (2 if isinstance(program, KEQA) else 3)
     chosen = {}
     for name, pool in pools.items():

@@ -138,7 +138,6 @@ class Student(dspy.Module):
         self._shown = frozenset(PREFIX + name for name in predictors)
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """The predictors that may change."""
         return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
 
     def forward(

@@ -153,7 +153,6 @@ def _distinct(program: Program) -> Iterable[Any]:
 
 
 def _trained(lm: Any, data: list[Any], options: Options, folder: Path | None, asking: Asking) -> Any:
-    """The language model that comes out of a training."""
     from keqa.lms.local.provider import LocalProvider
 
     kwargs = dict(options.training)

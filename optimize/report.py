@@ -91,7 +91,6 @@ class Report:
 
     @property
     def after(self) -> tuple[float, ...]:
-        """The scores of the final program."""
         return next((trial.scores for trial in self.trials if trial.name in self.chosen[-1:]), ())
 
     @property
@@ -112,7 +111,6 @@ class Report:
         return paired_bootstrap(self.after, self.before) if len(self.before) > 1 else None
 
     def about(self) -> dict[str, Any]:
-        """As JSON, for the folder of the program."""
         intervals = {"before": self.before_score, "after": self.after_score, "gain": self.gain}
         measured = ("score", "retrievals", "calls", "tokens", "objective")
         return {

@@ -1,13 +1,14 @@
 """By what a compiled program settles questions: memory, one reading, their quizzes, or what a chooser makes of these.
 
 Each way is scored on the validation questions with the settings that were tuned for the quizzes, and what it takes is
-counted. So that the whole is never worse than its parts, the cheapest way is kept of those that are as good as the
-best: not more than a standard error of the paired difference below it, nor more than two hundredths. The chooser is
-learned from what each way answers to the training questions, and from their quizzes the arbiter between memory and
-passages.
+counted; where there are enough training questions to learn a chooser from, on these as well, for a few validation
+questions tell ways apart by chance alone. So that the whole is never worse than its parts, the cheapest way is kept of
+those that are as good as the best: not more than a standard error of the paired difference below it, nor more than two
+hundredths. The chooser is learned from what each way answers to the training questions, and scored on them by what
+those of other folds choose; from their quizzes the arbiter between memory and passages is learned. No question is shown
+demonstrations that were made from it.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,21 +54,31 @@ def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
 
 
 class Tried(NamedTuple):
-    """A way that was tried, and the choosers that it goes by."""
+    """A way that was tried, the choosers that it goes by, and its scores on the training questions, if it has any."""
 
     point: Point
     choosers: Mapping[str, Chooser]
+    trained: tuple[float, ...] = ()
 
     @property
     def way(self) -> str:
-        """What it settles questions by."""
         return str(self.point.settings[SETTLE])
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """What it scores on all questions that it was asked."""
+        return self.point.scores + self.trained
+
+    @property
+    def score(self) -> float:
+        """Their mean, by which ways are compared."""
+        return sum(self.scores) / len(self.scores)
 
 
 def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
     """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches."""
-    best = max(tried, key=lambda one: one.point.score).point
-    good = [one for one in tried if as_good(one.point.scores, best.scores)]
+    best = max(tried, key=lambda one: one.score)
+    good = [one for one in tried if as_good(one.scores, best.scores)]
     return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
 
 
@@ -80,6 +91,8 @@ class Ways:
     threshold: float
     """From what score on an answer is right."""
     tried: list[Tried] = field(default_factory=list)
+    answered: dict[str, list[Trace]] = field(default_factory=dict)
+    """The training questions by the way in which they were answered, where they are enough to learn from."""
     problems: list[str] = field(default_factory=list)
 
     def run(self) -> Self:
@@ -91,37 +104,35 @@ class Ways:
                 self._cascade()
             else:
                 own = way == tuning.best.settings[SETTLE]
-                self.tried.append(Tried(tuning.best, {}) if own else self._measured(way))
+                found = Tried(tuning.best, {}) if own else self._measured(way)
+                self.tried.append(self._trained(found) if CASCADE in ways else found)
             tuning.asking.progress("settling", done, len(ways))
         return self
 
     @property
     def kept(self) -> Tried:
-        """The way that is kept."""
         return cheapest_of_the_best(self.tried)
 
     @property
     def program(self) -> KEQA:
-        """The program that settles questions in the way that is kept."""
         return self.tuning.program_of(self.kept.point.settings, **self.kept.choosers)
 
     @property
     def why(self) -> str:
-        """Why that way is kept, in a sentence."""
-        kept, best = self.kept, max(self.tried, key=lambda one: one.point.score)
+        kept, best = self.kept, max(self.tried, key=lambda one: one.score)
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
         said = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
-        if kept.point.score < best.point.score:
+        if kept.score < best.score:
             return f"{said}: it is as good as {best.way}, within a standard error, and costs less"
-        rest = any(as_good(one.point.scores, kept.point.scores) for one in self.tried if one is not kept)
+        rest = any(as_good(one.scores, kept.scores) for one in self.tried if one is not kept)
         more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
         return f"{said}: nothing scores better, and {more}"
 
     def about(self) -> dict[str, Any]:
-        """As JSON, for the report."""
         names = ("score", "calls", "retrievals", "tokens")
         ways = [
             {"settle": one.way, "is": TITLES[one.way], **{name: getattr(one.point, name) for name in names}}
+            | ({"training_score": sum(one.trained) / len(one.trained)} if one.trained else {})
             for one in self.tried
         ]
         return {"ways": ways, "kept": self.kept.way, "why": self.why}
@@ -143,23 +154,30 @@ class Ways:
         """
         if self.kept.way == "draft":
             return
-        self.tried.append(self._measured(CASCADE))
+        by_way = {one.way: one for one in self.tried}
+        pick = bool(by_way["reading"].point.settings["pick"])
+        answered = self.answered
+        told = [bool(_said("reading", trace.record)) for trace in answered.get("reading", ())]
+        first = [answered["reading" if read else "quizzes"][place].score for place, read in enumerate(told)]
+        self.tried.append(self._measured(CASCADE, pick)._replace(trained=tuple(first)))
         try:
-            if len(self.train) < FEWEST:
+            if not answered:
                 raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
-            answered = {one.way: self._answered(one) for one in self.tried if one.way != CASCADE}
             self._arbitrate(answered["quizzes"])
             learner = Learner(outcomes_of(answered, self.threshold))
         except InputError as error:
             self.problems.append(f"no chooser between memory, reading and quizzes: {error}")
             return
-        by_way = {one.way: one for one in self.tried}
         prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
         call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
-        choosers = [learner.chooser(factor * call, factor * retrieval, prices).chooser for factor in _FACTORS]
-        pick = bool(by_way["reading"].point.settings["pick"])
-        found = [self._measured(CASCADE, pick, **by_way["quizzes"].choosers, chooser=one) for one in choosers]
-        cascades = [self.tried.pop(), *found]
+        cascades = [self.tried.pop()]
+        arbiter = next(one for one in self.tried if one.way == "quizzes").choosers
+        for factor in _FACTORS:
+            chosen = learner.chooser(factor * call, factor * retrieval, prices)
+            ways = [chosen.believed[one.question] for one in self.train]
+            scores = tuple(answered[way][place].score for place, way in enumerate(ways))
+            found = self._measured(CASCADE, pick, **arbiter, chooser=chosen.chooser)
+            cascades.append(found._replace(trained=scores))
         best = cheapest_of_the_best([*self.tried, *cascades])
         self.tried.append(best if best in cascades else cascades[0])
 
@@ -170,14 +188,18 @@ class Ways:
             found = self._measured("quizzes", arbiter=Learner(conflicts).chooser(0, 0).chooser)
             place = next(place for place, one in enumerate(self.tried) if one.way == "quizzes")
             if found.point.objective > self.tried[place].point.objective:
-                self.tried[place] = found
+                self.tried[place] = found._replace(trained=self.tried[place].trained)
 
-    def _answered(self, tried: Tried) -> list[Trace]:
-        """The training questions, answered in one way; draws are those of tuning, as many as a question takes."""
-        tuning, asking = self.tuning, dataclasses.replace(self.tuning.asking)
-        asking.calls = Calls(probabilities=tuning.draws.probabilities, store=asking.journal)
+    def _trained(self, tried: Tried) -> Tried:
+        """A way with its scores on the training questions; draws are those of tuning, as many as a question takes."""
+        if len(self.train) < FEWEST:
+            return tried
+        tuning, asking = self.tuning, self.tuning.asking
+        asking = asking.on(Calls(probabilities=tuning.draws.probabilities, store=asking.journal))
         program = tuning.program_of(tried.point.settings)
-        return asking.traces(program, self.train, f"answering training questions ({tried.way})")
+        traces = asking.traces(program, self.train, f"answering training questions ({tried.way})")
+        self.answered[tried.way] = traces
+        return tried._replace(trained=tuple(one.score for one in traces))
 
 
 def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[RecordedOutcome]:

@@ -10,18 +10,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any, Self
 
 import dspy
 
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError
-from keqa.optimize.asking import Asking, Calls, state_of
+from keqa.optimize.asking import Asking, Calls, silent, state_of
 from keqa.programs.arguments import Share
 from keqa.programs.boundary.light import BoundaryModel
-from keqa.programs.calls.batch import Outcome, ask
-from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
@@ -115,7 +112,6 @@ def has_tunable_threshold(gate: Any) -> bool:
 
 
 def _used(program: KEQA) -> dict[str, bool]:
-    """Which settings make a difference to a program."""
     examined = program.examine and program.gate.threshold is not None
     retrieves = program.retriever is not None
     judged = program.pick and retrieves
@@ -170,6 +166,7 @@ class Tuning:
         if not likely and (boundary is not None or wanted == IF_ANY or choosing):
             likely = IF_ANY
         self.draws = Calls(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
+        self.drawing = self.asking.on(self.draws, progress=silent)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together, self.summarizing = self.twin.picking.listwise_judge(), self.twin.summarizing
         self.curve: list[Point] = []
@@ -223,7 +220,6 @@ class Tuning:
         return self.program_of(self.best.settings)
 
     def program_of(self, choice: Mapping[str, Any], **choosers: Any) -> KEQA:
-        """The program with the settings of a choice."""
         chosen: KEQA = self.start.deepcopy()
         chosen.change(**self.changes(choice), **choosers)
         self._take_forms(chosen)
@@ -262,23 +258,13 @@ class Tuning:
         self.twin.summarizing = self.summarizing
         self._take_forms(self.twin)
         count = len(self.valset)
-        watch = self.asking.failures.watch("tuning", count)
-
-        def add(outcome: Outcome) -> None:
-            watch.add(outcome.record, outcome.error)
-
-        records = [one.record for one in watch.each(self.valset, self._ask, add, self.asking.in_flight)]
-        scores = [self.asking.score(example, record) for example, record in zip(self.valset, records, strict=True)]
-        costs = [record.cost for record in records if record is not None]
+        traces = self.drawing.traces(self.twin, self.valset, "tuning", self.state)
+        scores = tuple(trace.score for trace in traces)
+        costs = [trace.record.cost for trace in traces if trace.record is not None]
         searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
         tokens, score = sum(one.total.tokens for one in costs) / count, sum(scores) / count
         objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
-        return Point(choice, score, searches, objective, tuple(scores), replies, tokens)
-
-    def _ask(self, example: Example) -> Outcome:
-        call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
-        with within(caller=call), dspy.context(trace=None):
-            return ask(self.twin, 0, example)
+        return Point(choice, score, searches, objective, scores, replies, tokens)
 
 
 def _rank(point: Point) -> tuple[float, float]:

@@ -167,10 +167,9 @@ class KEQA(Program):
             self.reference = UtilityReference()
             return
         else:
-            entries = then.get("entries") if isinstance(then, Mapping) else None
             found = (
-                f"with a utility reference of {entries!a:.20} entries, and this program has none to load it into: make "
-                "the program with reference=UtilityReference(), of keqa.programs.reference.utility_reference, before"
+                "with a utility reference, and this program has none to load it into: make the program with "
+                "reference=UtilityReference(), of keqa.programs.reference.utility_reference, before"
             )
         raise ConfigurationError(f"the state was saved {found}")
 

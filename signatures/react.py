@@ -6,10 +6,11 @@ DSPy builds them, so that the method is the one that its users know; here they g
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 
+from keqa.signatures.baselines import AnswerQuestion
 from keqa.signatures.markers import broken_up
 
 TURN_MARKER = re.compile(r"^(\[\[ ## (?:thought|tool_name|tool_args|observation)_\d+ ## \]\])$", re.MULTILINE)
@@ -19,13 +20,8 @@ Turn = tuple[str, str, dict[str, Any], str]
 """Thought, name of the tool, its arguments, and what was observed."""
 
 
-class _Research(dspy.Signature):
+class _Research(AnswerQuestion):
     """Find out the answer to the question and give it as briefly as possible."""
-
-    question: str = dspy.InputField()
-    answer_type: Literal["short", "yes/no", "choice"] = dspy.InputField(default="short")
-    choices: list[str] = dspy.InputField(default=[], desc="where given, answer with one of them")
-    answer: str = dspy.OutputField(desc="the answer alone")
 
 
 _SEARCH = dspy.Tool(

@@ -400,9 +400,10 @@ def _ways(settling: Mapping[str, Any]) -> Any:
     for way in settling["ways"]:
         end = Text("kept", "green") if way["settle"] == settling["kept"] else Text()
         costs = (f"{way['calls']:.1f}", f"{way['retrievals']:.1f}", f"{way['tokens']:,.0f}")
-        rows.append((way["settle"], way["is"], f"{way['score']:.3f}", *costs, end))
-    names = ("settle", "questions are settled by", "score", "LM calls", "retrievals", "tokens", "")
-    return _titled("The parts beside the whole, on the validation questions", rows, *names)
+        trained = f"{way['training_score']:.3f}" if "training_score" in way else "-"
+        rows.append((way["settle"], way["is"], f"{way['score']:.3f}", trained, *costs, end))
+    names = ("settle", "questions are settled by", "score", "training", "LM calls", "retrievals", "tokens", "")
+    return _titled("The parts beside the whole, on the validation and the training questions", rows, *names)
 
 
 def _predictors(report: Report) -> Iterator[Any]:

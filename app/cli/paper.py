@@ -229,10 +229,7 @@ def _compiling(plan: Plan, one: design.Experiment, spec: Spec, parts: Parts, lea
 
 
 def _learned(plan: Plan) -> Plan:
-    """Build R and let baselines learn; the plan with what came of it. Everything finished is kept, and not done again.
-
-    A baseline that cannot be asked, for the language model gives no token probabilities, has no row.
-    """
+    """Build R and let baselines learn; the plan with what came of it. What is finished is kept and not done again."""
     if plan.training is None:
         return plan
     check_writable(plan.out, "--out")

@@ -157,10 +157,7 @@ def rows_of(
 
 @contextmanager
 def compiling(folder: Path, retriever: Retriever, before: str = "") -> Iterator[tuple[Bars, Retriever]]:
-    """A bar for each step, and calls and searches kept in a folder, for what is compiled and may resume after a kill.
-
-    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
-    """
+    """A bar for each step, and calls and searches kept in a folder, from which those of a question are after a kill."""
     calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
     with (
         Bars() as bars,

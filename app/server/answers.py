@@ -108,10 +108,7 @@ class Answers:
         pause: float | None = None,
         ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
     ) -> AsyncGenerator[Progress | asyncio.Future[QuestionRecord] | None, None]:
-        """Answer a question, and yield what happens meanwhile, None after each `pause`, and at last how it ended.
-
-        It is asked by :meth:`ask` or by what is given. Who leaves early ends the question.
-        """
+        """Yield what happens to a question, None after each `pause`, and at last its end; who leaves early ends it."""
         loop, happened = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
         def hears(one: Progress) -> None:

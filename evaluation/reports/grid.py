@@ -35,10 +35,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table: the name of its files, its caption, and what stands under it. The first column names the rows.
-
-    A line stands above the rows that are `ruled`.
-    """
+    """A table: the name of its files, its caption, what stands under it, and above which rows a line does."""
 
     name: str
     title: str

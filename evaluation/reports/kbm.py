@@ -75,10 +75,7 @@ class Compared:
 
 
 def kbm_tables(entries: Sequence[Entry], accuracies: Mapping[str, float] | None = None) -> list[Grid]:
-    """The tables of KBM for the first language model with their rows, and those of all language models.
-
-    `accuracies` are those of draws that no row has, by the text of the question (`keqa.data.question.quiz_key`).
-    """
+    """The tables of KBM; `accuracies` are those of draws that no row has, by the question (see `quiz_key`)."""
     models = []
     for lm, found in by_lm(entries).items():
         memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
@@ -103,10 +100,7 @@ def _searched(lines: Sequence[QuestionRow]) -> float | None:
 
 
 def _published_row(entry: Entry) -> str:
-    """The row of the paper that an entry stands for; empty where there is none.
-
-    Its boundary model is a fine-tuned one. Nothing is printed of models that judge again with passages.
-    """
+    """The row of the paper that an entry stands for, whose boundary model is fine-tuned; empty where there is none."""
     if entry.method != "kbm":
         return {"closed-book": "llm", "rag": "rag", "self-rag": "self-rag"}.get(entry.method, "")
     settings = entry.settings.settings

@@ -113,10 +113,7 @@ def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
 
 
 def settings_for(method: Method, dataset: str, **of_all: Any) -> dict[str, Any]:
-    """What of section 4.1 a method is set up with on a data set: top-k are the candidates that KEQA picks from.
-
-    `of_all` are settings of every method besides.
-    """
+    """What of section 4.1 a method is set up with on a data set, and `of_all`; top-k are what KEQA picks from."""
     settings = SETTINGS | ({} if BENCHMARKS[dataset].multi_hop else DESIGN["one_hop"])
     settings |= DESIGN["row_settings"].get(method.name, {}) | of_all
     known = takes(method) - (set() if method.kind != "baseline" or method.name in DESIGN["top_k_too"] else {"top_k"})

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +23,15 @@ from keqa.evaluation.reports.effect import CHANGES, INDICATORS, correlation, int
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import paper, published
 from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
+from keqa.evaluation.reproduction.training import verdicts
 from keqa.metrics.answers import normalize
 from keqa.optimize.asking import Progress
 from keqa.optimize.boundary import Collected, CollectedQuiz
 from keqa.programs.boundary.light import certainty
-from keqa.programs.calls.batch import in_parallel
-from keqa.programs.fingerprint import digest, lm_spec
+from keqa.programs.fingerprint import lm_spec
 from keqa.programs.registry import Spec, parse_spec
 from keqa.retrievers.masking import MASK
 from keqa.signatures.boundary import accuracy_prompt
-from keqa.storage.journal import Journal
 
 DESIGN: dict[str, Any] = paper("kbm")["experiments"]
 """The paper's rows, settings and data sets."""
@@ -43,14 +43,12 @@ _THRESHOLDS = (("accuracy", "> .8", 0.8), ("certainty", "> .8", 0.8), ("accuracy
 
 
 def specs_of(dataset: str, model: Path | None, *, light: bool) -> list[Spec]:
-    """The rows on a data set: those with the boundary model are called by the judgement that counts.
-
-    A light model reads no passages, so that a prompted language model judges again in its place.
-    """
+    """The rows on a data set: those with the boundary model are called by the judgement that counts."""
     found = [parse_spec(row) for row in DESIGN["rows"]]
     for label, arguments in DESIGN["model"].items():
         found.append(replace(parse_spec("kbm"), arguments={"model": str(model), **arguments}, label=f"kbm-{label}"))
     if dataset in DESIGN["again"]:
+        # A light model reads no passages, so that a prompted language model judges again in its place.
         asked = {} if light else {"model": str(model)}
         found.append(replace(parse_spec("kbm"), arguments={**asked, "rejudge": True}, label="kbm-again"))
     return found
@@ -191,10 +189,7 @@ def _normal(quiz: CollectedQuiz, said: str) -> str:
 def judged(
     runs: Sequence[Run[RunLine]], lm: dspy.BaseLM, path: Path, *, in_flight: int, progress: Progress
 ) -> tuple[list[Run[QuestionRow]], int]:
-    """Runs in brief, open Chinese answers scored by a language model (first version, Figure 13); how many it failed on.
-
-    Where it failed, or said neither 1 nor 0, exact match stays.
-    """
+    """Runs in brief, open Chinese answers scored by a language model (first version, Figure 13); how many it left."""
     about = {"task": "accuracy of answers", "model": lm_spec(lm)}
     asked = {
         (line.answer, gold): None
@@ -204,31 +199,21 @@ def judged(
         for gold in line.answers
         if line.answer is not None and line.answer_type == "short" and not line.right
     }
-    found: dict[tuple[str | None, str], bool] = {}
 
-    def ask(pair: tuple[str | None, str]) -> tuple[tuple[str | None, str], bool | None]:
-        if (kept := journal.get(digest(list(pair)))) is not None:
-            return pair, bool(kept["contains"])
-        message = lm15.Message.user(accuracy_prompt(str(pair[0]), pair[1]))
+    def contains(pair: tuple[str, str]) -> bool | None:
+        message = lm15.Message.user(accuracy_prompt(*pair))
         config = lm15.Config(max_tokens=_LONGEST, temperature=0.0)
         try:
             said = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()[:1]
         except DSPyError:
-            return pair, None
-        if said not in ("0", "1"):
-            return pair, None
-        journal.put(digest(list(pair)), {"contains": said == "1"})
-        return pair, said == "1"
+            return None
+        return {"0": False, "1": True}.get(said)
 
-    with Journal.open(path, about) as journal:
-        for done, (pair, said) in enumerate(in_parallel(ask, list(asked), in_flight), start=1):
-            if said is not None:
-                found[pair] = said
-            progress("judging answers", done, len(asked))
+    found = verdicts(asked, contains, path, about, "contains", in_flight, partial(progress, "judging answers"))
     briefly = []
     for run in runs:
         rows = list(map(brief_of, run.lines))
-        pairs = ([found.get((line.answer, gold), False) for gold in line.answers] for line in run.lines)
+        pairs = ([found.get((line.answer or "", gold), False) for gold in line.answers] for line in run.lines)
         if _by_accuracy(run):
             rows = [replace(row, right=row.right or any(some)) for row, some in zip(rows, pairs, strict=True)]
         briefly.append(Run(run.header, rows))

@@ -1,9 +1,10 @@
 """What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import dspy
 
@@ -40,6 +41,7 @@ REFERENCE = "reference"
 # The data sets whose test questions the paper takes from the train file.
 _SAME_FILE = ("strategyqa",)
 _Pair = tuple[str, str, str]
+_Asked = TypeVar("_Asked", bound=tuple[str | None, ...])
 
 
 class Built(NamedTuple):
@@ -106,10 +108,7 @@ def build_program(
     progress: Progress,
     command: str = "",
 ) -> Built:
-    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it.
-
-    R_u finds the nearest, whatever their labels. `settings` are KEQA's beside those of section 4.1.
-    """
+    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
     program = KEQA(retriever, lms=lms, **SETTINGS, **(settings or {}))
     labeller = Labeller(program, correctness=f1)
     examples = list(training.examples)
@@ -121,6 +120,7 @@ def build_program(
     problems += [f"{sum(of.values())} passages have no label ({cause})" for cause, of in entries.lost.items()]
     if not entries:
         return Built(None, problems=problems)
+    # R_u finds the nearest, whatever their labels.
     program.picking.reference = UtilityReference(embedder, least=0, form="joint").fit(entries)
     program.learned = NOTHING.and_from(examples, [])
     counts = entries.counts()
@@ -199,26 +199,42 @@ def label_pairs(
     judge.lm = lm
     bound = CallLimiter(in_flight)
     about = {"task": "labels of pairs of answers", "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
-    found: dict[PairKey, bool] = {}
-    failed = 0
 
-    def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
-        if (kept := journal.get(digest(list(pair)))) is not None:
-            return pair, bool(kept["same"])
+    def same(pair: _Pair) -> bool | None:
         session = Session(bound, blocking=True)
         try:
-            same = run_blocking(lambda: session.run(means_the_same(judge, *pair)))
+            return run_blocking(lambda: session.run(means_the_same(judge, *pair)))
         except CallError:
-            return pair, None
-        journal.put(digest(list(pair)), {"same": same})
-        return pair, same
+            return None
 
-    context = dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None)
-    with Journal.open(path, about) as journal, context:
-        for pair, same in in_parallel(ask, pairs, in_flight):
-            if same is None:
-                failed += 1
-            else:
-                found[key_of(*pair)] = same
-            progress("labelling pairs of answers", len(found) + failed, len(pairs))
-    return found, failed
+    with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+        found = verdicts(pairs, same, path, about, "same", in_flight, partial(progress, "labelling pairs of answers"))
+    return {key_of(*pair): said for pair, said in found.items()}, len(pairs) - len(found)
+
+
+def verdicts(
+    asked: Collection[_Asked],
+    ask: Callable[[_Asked], bool | None],
+    path: Path,
+    about: Mapping[str, Any],
+    name: str,
+    in_flight: int,
+    progress: Callable[[int, int], None],
+) -> dict[_Asked, bool]:
+    """What is said of each pair of texts, kept in a journal as it comes; what failed is asked again."""
+    found: dict[_Asked, bool] = {}
+
+    def one(pair: _Asked) -> tuple[_Asked, bool | None]:
+        key = digest(list(pair))
+        if (kept := journal.get(key)) is not None:
+            return pair, bool(kept[name])
+        if (said := ask(pair)) is not None:
+            journal.put(key, {name: said})
+        return pair, said
+
+    with Journal.open(path, about) as journal:
+        for done, (pair, said) in enumerate(in_parallel(one, asked, in_flight), start=1):
+            if said is not None:
+                found[pair] = said
+            progress(done, len(asked))
+    return found

@@ -62,12 +62,10 @@ class Figures:
     failed: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values."""
         return asdict(self)
 
 
 def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str] = ()) -> Figures:
-    """Judge what was collected, and compare."""
     quizzes, seen, judged = _judged(model, collected, roots)
     said = [one or Judgement(0.0, 0.0) for one in judged]
     mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
@@ -147,7 +145,6 @@ def _leading_right(quiz: CollectedQuiz, draws: list[CollectedDraw]) -> bool:
 def figures_of(
     quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading], mastery: Sequence[float], certainty: Sequence[float]
 ) -> Figures:
-    """The figures of judgements."""
     votes = [readings(quiz, "draws")[0] for quiz in quizzes]
     return Figures(
         len(quizzes),

@@ -60,6 +60,8 @@ class Chosen(NamedTuple):
     calls: float
     retrievals: float
     settled: dict[Way, float]
+    believed: dict[str, Way]
+    """Of each question the way whose answer it takes."""
 
 
 def fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regression, Array]:
@@ -79,6 +81,7 @@ class Learner:
     def __init__(self, outcomes: Sequence[RecordedOutcome]) -> None:
         found = {one.question: one for one in outcomes}
         outcomes = sorted(found.values(), key=lambda one: one.root)
+        self.questions = [one.question for one in outcomes]
         self.roots = sorted({one.root for one in outcomes})
         order = {root: place % FOLDS for place, root in enumerate(self.roots)}
         count = min((len(one.rights) for one in outcomes), default=0)
@@ -110,7 +113,8 @@ class Learner:
         costs = [cost_per_call * price.calls + cost_per_retrieval * price.retrievals for price in prices]
         # From the last step to the first, since what a step is worth depends on what follows.
         seen = self.steps[last]
-        right = seen.right[questions, seen.probabilities.argmax(1)]
+        believed = seen.probabilities.argmax(1)
+        right = seen.right[questions, believed]
         worth, settled = right, np.full(len(questions), last)
         steps = [Step(right=seen.regression)]
         for place in reversed(range(last)):
@@ -118,7 +122,8 @@ class Learner:
             first, terms = seen.signals[: len(questions)], seen.terms[: len(questions)]
             onward, said = fitted(first, terms, np.clip(worth, 0, 1), self.fold)
             asks_on = said - cost > seen.probabilities.max(1)
-            right = np.where(asks_on, right, seen.right[questions, seen.probabilities.argmax(1)])
+            own = seen.probabilities.argmax(1)
+            believed, right = np.where(asks_on, [believed, right], [own, seen.right[questions, own]])
             worth = np.where(asks_on, worth - cost, right)
             settled = np.where(asks_on, settled, place)
             steps.insert(0, Step(right=seen.regression, onward=onward, cost=cost))
@@ -129,4 +134,5 @@ class Learner:
         )
         shares = {way: float((settled == place).mean()) for place, way in enumerate(WAYS[self.first :][: last + 1])}
         chooser = Chooser(steps=[_PASSED] * self.first + steps, roots=self.roots)
-        return Chosen(chooser, float(right.mean()), float(calls), float(retrievals), shares)
+        ways = {question: WAYS[int(place)] for question, place in zip(self.questions, believed, strict=True)}
+        return Chosen(chooser, float(right.mean()), float(calls), float(retrievals), shares, ways)

@@ -103,7 +103,6 @@ class Collected:
 
 
 def from_memory(collected: Collected) -> Collected:
-    """What was collected without passages."""
     return replace(collected, quizzes=[quiz for quiz in collected.quizzes if quiz.reference is None])
 
 

@@ -81,13 +81,11 @@ class RecordedOutcome(BaseModel):
 
     @property
     def seen(self) -> Seen:
-        """All that was answered."""
         answers = tuple(one for one in (self.draft, self.reading, self.quizzes) if one is not None)
         return Seen(self.question, self.chain, answers, self.probability, tuple(self.further))
 
     @property
     def rights(self) -> tuple[bool, ...]:
-        """Whether each of the answers was right."""
         return tuple(one for one in (self.right, self.reading_right, self.quizzes_right) if one is not None)
 
 

@@ -75,7 +75,6 @@ def _about(collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz], **m
 
 
 def roots_of(quizzes: Sequence[CollectedQuiz]) -> list[str]:
-    """The digests of the questions that quizzes are of."""
     return sorted({quiz.root for quiz in quizzes})
 
 
@@ -192,7 +191,6 @@ def shares(quiz: CollectedQuiz) -> tuple[float, float]:
 
 
 def labels(quiz: CollectedQuiz, threshold: float = TAU) -> tuple[bool, bool]:
-    """Mastery and certainty of a quiz, by KBM's threshold."""
     mastery, certain = shares(quiz)
     return mastery >= threshold, certain >= threshold
 
@@ -285,7 +283,6 @@ class JudgeModule(dspy.Module):
         self.judge = model.predictor()
 
     def forward(self, quiz: str, answer_type: str = "short", choices: Sequence[str] = ()) -> dspy.Prediction:
-        """Judge a quiz by memory."""
         demos = [one.shown() for one in self.model.shown_to(quiz)]
         asked = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices), "reference": []}
         return self.judge(demos=demos, **asked)

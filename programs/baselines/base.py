@@ -208,12 +208,10 @@ class ExaminingBaseline(SearchingBaseline):
     reason: bool = True
 
     def set_up(self) -> None:
-        """Make the predictors that answer."""
         self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
         self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 
     async def answered(self, asked: Question, hits: Sequence[Hit]) -> Reply:
-        """The answer from passages, or from memory where there are none."""
         with unanswered("answer"):
             if hits:
                 return await from_passages(self.read, asked, hits)

@@ -61,7 +61,6 @@ class KBM(ExaminingBaseline):
     temperature: Temperature = 1.0
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`; a model that is to judge again with passages has to read them."""
         super().set_up()
         self.judge = Predictor(prompts.JudgeKnowledge)
         if self.rejudge and isinstance(self.model, LightModel):
@@ -74,7 +73,6 @@ class KBM(ExaminingBaseline):
             self.examination = Examination(self.tries, gate, self.temperature, bound=self.bound)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Judge, then answer from memory or from passages; see `Program.solve`."""
         known, measure, draws = await self._examined(asked)
         hits = [] if known else await self.search(asked.question, 1)
         settled = not (hits and self.rejudge) or await self._settles(asked, draws, hits)
@@ -172,7 +170,6 @@ class Rowen(ExaminingBaseline):
     seed: Seed = 0
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`."""
         if self.language is not None and not self.language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
         super().set_up()
@@ -181,7 +178,6 @@ class Rowen(ExaminingBaseline):
         self.translate, self.same = Predictor(prompts.TranslateQuestion), Predictor(prompts.JudgeConsistency)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Answer, check and repair; see `Program.solve`."""
         first: Reply | None = None
         with noted("answer", "continued with retrieval"):
             first = await from_memory(self.recall, asked)
@@ -306,13 +302,11 @@ class SelfRAG(ExaminingBaseline):
     usefulness_weight: Weight = 0.5
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`."""
         super().set_up()
         self.retrieve = Predictor(prompts.DecideRetrieval)
         self.reflection = Reflection(self.bound)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Algorithm 1; see `Program.solve`."""
         wanted = await wants_retrieval(self.retrieve, asked.question)
         hits = await self.search(asked.question, 1) if wanted else []
         replies = await gather([self._from_passage(asked, hit) for hit in hits])
@@ -337,7 +331,6 @@ class SelfRAG(ExaminingBaseline):
         self.conclude(story, asked, reply, passages, known=not wanted, source=source)
 
     async def _from_passage(self, asked: Question, hit: Hit) -> Reply | None:
-        """The answer from one passage."""
         with noted("answer", "left the passage out", of=f" (passage {hit.passage.id})"):
             return await from_passages(self.read, asked, [hit])
         return None
@@ -362,13 +355,11 @@ class SlimPLM(ExaminingBaseline):
     max_queries: Steps = 5
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`."""
         super().set_up()
         self.propose, self.judge = Predictor(prompts.ReasonFromMemory), Predictor(prompts.JudgeHeuristicAnswer)
         self.rewrite = Predictor(prompts.RewriteQueries)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Judge, then answer from memory or from passages; see `Program.solve`."""
         heuristic: str | None = None
         with noted("propose", "took the question for unknown"):
             proposed = await from_memory(self.propose, asked)

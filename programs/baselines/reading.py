@@ -55,7 +55,6 @@ class OneCallBaseline(Baseline):
     reason: bool = False
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`."""
         self.answer = Predictor(self.asks[self.reason])
 
 
@@ -66,7 +65,6 @@ class ClosedBook(OneCallBaseline):
     asks = (AnswerQuestion, ReasonFromMemory)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Answer in one call; see `Program.solve`."""
         with unanswered("answer"):
             reply = await from_memory(self.answer, asked)
         conclude(story, reply, "closed_book")
@@ -84,7 +82,6 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
     method: ClassVar[str] = "always retrieve"
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Search once and answer; see `Program.solve`."""
         hits = await self.search(asked.question, 0)
         await answer_from(self.answer, asked, hits, story)
 
@@ -101,7 +98,6 @@ class DocumentReader(OneCallBaseline, SearchingBaseline):
     document_tokens: Annotated[int, whole(1, 100_000)] = 300
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Search once, cut and answer; see `Program.solve`."""
         hits = await self.search(asked.question, 0)
         lm = self.answer.lm or dspy.settings.lm
         read = await in_thread(lambda: beginning(hits, lm, self.document_tokens))
@@ -155,11 +151,9 @@ class KSLLM(SearchingBaseline):
     one_text: bool = False
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`; the embedding model is opened."""
         self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Expand, select and answer; see `Program.solve`."""
         searches = self.form != "KS-T" and self._retriever.value is not None
         hits = await self.search(asked.question, 1) if searches else []
         triples = [] if self.form == "KS-Q" else await self._expanded(asked.question, bool(hits))

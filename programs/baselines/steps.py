@@ -123,7 +123,6 @@ class IRCoT(ChainBaseline):
     reader: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Collect passages, then answer from them; see `Program.solve`."""
         found, thoughts, query, answer = Gathered(self.max_passages), list[str](), asked.question, None
         for number in range(1, self.max_steps + 1):
             hits = await self.search(query, number)
@@ -172,7 +171,6 @@ class FLARE(ChainBaseline):
     first_retrieval: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Reason until an answer is stated; see `Program.solve`."""
         found, thoughts, answer = Gathered(), list[str](), None
         while answer is None and len(thoughts) < self.max_steps:
             thought = ""
@@ -244,7 +242,6 @@ class ReAct(SearchingBaseline):
     max_steps: Steps = 7
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Act until finished or out of steps, then answer; see `Program.solve`."""
         trail = _Trail()
         story.quizzes = trail.searches
         for _ in range(self.max_steps):
@@ -332,12 +329,10 @@ class SearChain(SearchingBaseline):
     max_queries: Steps = 8
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`."""
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = Predictor(ReasonWithKnowledge)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
         chain = story.quizzes
         for _ in range(self.max_rounds):
             planned: list[tuple[str, str | None]] = []

@@ -419,7 +419,6 @@ async def searched(retriever: Retriever | None, query: str, k: int, number: int 
 
 
 async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
-    """Search once."""
     if retriever is None:
         raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
     session, meter = current(), CallMeter(None, "retrieval")

@@ -130,7 +130,6 @@ class CallCache(Closing):
         return self._file
 
     def close(self) -> None:
-        """Close the file, so that it can be opened again."""
         self._file.close()
 
 

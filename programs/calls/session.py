@@ -71,7 +71,6 @@ class CallLimiter:
         return (type(self), (self.workers,))
 
     def semaphore(self) -> asyncio.Semaphore:
-        """The bound for the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             return self._semaphores.setdefault(loop, asyncio.Semaphore(self.workers))
@@ -164,7 +163,6 @@ class CallMeter(UsageTracker):
             add()
 
     def add_samples(self, count: int) -> None:
-        """Count the replies of a request, whoever gave them."""
         self.samples += count
         if isinstance(self.parent, CallMeter):
             self.parent.add_samples(count)
@@ -260,12 +258,10 @@ class Session:
     made: dict[Hashable, Any] = field(default_factory=dict)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work through the calls of this session."""
         with within(session=self):
             return await work
 
     def count_steps(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
-        """Count the calls of each predictor by itself, under its name."""
         self.steps = {id(predictor): name for name, predictor in predictors}
 
     def meter(self, predictor: dspy.Predict) -> CallMeter:
@@ -338,7 +334,6 @@ def within(**changes: Any) -> Iterator[None]:
 
 
 def current() -> Session:
-    """The session of the question that is answered."""
     session = _context.get(_NOTHING).session
     assert session is not None, "calls are made within a question"
     return session

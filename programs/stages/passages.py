@@ -58,7 +58,6 @@ class AskedQuiz:
 
     @property
     def text(self) -> str:
-        """As it is asked."""
         return self.what[0]
 
     @property
@@ -68,7 +67,6 @@ class AskedQuiz:
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
     def told_by(self, answer: str) -> bool:
-        """Whether an answer from the passages is one."""
         return tells(answer, self.text, self.passages, self.what[2])
 
     def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
@@ -97,7 +95,6 @@ class PassageReading:
     documents: OwnDocuments | None
 
     async def search(self, asked: AskedQuiz) -> list[Hit]:
-        """The passages found for a quiz."""
         if self.retriever is None:
             return []
         try:
@@ -264,7 +261,6 @@ class PassageReading:
         return str(answer)
 
     def _shown(self, passage: Passage) -> str:
-        """A passage as the language model reads it."""
         return passage.rendered if self.documents is None else self.documents.shown(passage)
 
     def _take_for_none(self, asked: AskedQuiz, error: CallError, *, even_if_mute: bool = False) -> None:

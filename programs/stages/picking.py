@@ -29,7 +29,6 @@ _MOST_SHOWN = 20
 
 
 def verdict_on(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
-    """What became of a passage that was found."""
     passage = hit.passage
     said: dict[str, Any] = {"verdict": verdict, "kept": kept, "why": why, **asdict(passage.place)}
     return PassageVerdict(passage_id=passage.id, title=passage.title, text=passage.text, score=hit.score, **said)
@@ -41,7 +40,6 @@ def unjudged(hits: Sequence[Hit], why: str = "picking is off", kept: bool = True
 
 
 def with_kept(verdicts: Sequence[PassageVerdict], position: int, why: str) -> list[PassageVerdict]:
-    """The same verdicts with one more passage kept."""
     kept = list(verdicts)
     kept[position] = kept[position].model_copy(update={"kept": True, "why": why})
     return kept
@@ -153,7 +151,6 @@ class Picking(Stage):
 
     @property
     def listwise(self) -> bool:
-        """Whether all passages are judged in one call."""
         return self.together is not None
 
     @listwise.setter

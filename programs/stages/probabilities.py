@@ -123,7 +123,6 @@ def first_tokens(prediction: dspy.Prediction) -> list[tuple[str, float]]:
 
 
 def model_of(predictor: dspy.Predict) -> str:
-    """The name of the language model that a predictor asks."""
     return str(getattr(predictor.lm or dspy.settings.lm, "model", "the language model"))
 
 

@@ -78,7 +78,6 @@ class Stage(dspy.Module):
         return self
 
     def follow(self, settings: Any) -> Self:
-        """Set what follows the settings of a program."""
         for name in self.follows:
             setattr(self, name, getattr(settings, name))
         return self
@@ -89,7 +88,6 @@ class Stage(dspy.Module):
         return {}
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Do the stage's work through the calls of the question that is answered."""
         raise NotImplementedError
 
     async def likely(

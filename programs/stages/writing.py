@@ -264,7 +264,6 @@ class Writing(Stage):
         return statements, table if len(table) > 1 else []
 
     def shown(self, verdict: PassageVerdict) -> str:
-        """A passage as the language model reads it."""
         passage = verdict.passage
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
 

@@ -1,25 +1,21 @@
 """EM and F1 against the official scripts written anew: HotpotQA's on any text, others on all gold answers at hand."""
 
-import json
 import re
 import string
 from collections import Counter
 from difflib import SequenceMatcher
-from pathlib import Path
 
 import pytest
+from fixtures.examples import of_real_files
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import BENCHMARKS, load
+from keqa.data import BENCHMARKS
 from keqa.metrics import hotpotqa
 from keqa.metrics.answers import exact_match, f1
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / ".." / "shared" / "data"
 WORDS = ["yes", "No", "noanswer", "the", "A", "an", "Ann", "Lee", "1982", "-5", "3.5", "U.S.", "Up,", "\u2019s", ""]
 TEXTS = st.text() | st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
-FILES = [json.loads(line) for line in (ROOT / "tests" / "data" / "real_files.jsonl").read_text("utf-8").splitlines()]
 
 
 def squad(text):
@@ -47,21 +43,15 @@ def longest_common(predicted, gold):
 
 def gold_answers(kind):
     """The short gold answers of the benchmarks in a language, each once and with another one."""
-    if not DATA.is_dir():
-        pytest.skip("the shared data folder is not beside this repository")
-    found = set()
-    for one in FILES:
-        name, path = one["file"].split(":")
-        if BENCHMARKS[name].language == kind:
-            examples = load(f"{name}:{DATA / path}", split=one.get("split")).examples
-            found |= {gold for example in examples if example.answer_type == "short" for gold in example.answers}
-    return list(zip(sorted(found), [*sorted(found)[7:], *sorted(found)[:7]], strict=True))
+    examples = [one for name, some in of_real_files().items() if BENCHMARKS[name].language == kind for one in some]
+    found = sorted({gold for one in examples if one.answer_type == "short" for gold in one.answers})
+    return list(zip(found, [*found[7:], *found[:7]], strict=True))
 
 
 @pytest.mark.slow
 def test_english_answers_are_scored_as_by_squad_nq_open_hotpotqa_and_musique():
     compared = 0
-    for gold, other in gold_answers("en"):
+    for gold, other in gold_answers("en")[::3]:
         words = gold.split()
         changed = [gold, gold.upper(), f"The {gold}", f"{gold}.", f'"{gold}"', f" {gold}\n", gold.replace("-", " ")]
         for said in [*changed, other, f"{gold}, {other}", " ".join(words[1:]), " ".join(words[:-1])]:
@@ -72,7 +62,7 @@ def test_english_answers_are_scored_as_by_squad_nq_open_hotpotqa_and_musique():
             compared += 1
             assert exact_match(said, [gold]) == (one == right), (said, gold)
             assert f1(said, [gold]) == pytest.approx(overlap(one, right)), (said, gold)
-    assert compared > 100_000
+    assert compared > 30_000
 
 
 @pytest.mark.slow

@@ -1,17 +1,15 @@
 """What is taken for a refusal: held-out refusals of twelve languages on one side, real answers on the other."""
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
+from fixtures.examples import of_real_files
 
-from keqa.data import load
 from keqa.metrics.answers import exact_match, is_abstention, same_answer
 from keqa.metrics.refusals import sentences
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / ".." / "shared" / "data"
 LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"))
 
 
@@ -113,13 +111,8 @@ def test_nothing_is_held_out_that_was_learned_from():
 
 @pytest.mark.slow
 def test_gold_answers_are_no_refusals():
-    if not DATA.is_dir():
-        pytest.skip("the shared data folder is not beside this repository")
-    found = set()
-    for line in (ROOT / "tests" / "data" / "real_files.jsonl").read_text("utf-8").splitlines():
-        name, path = json.loads(line)["file"].split(":")
-        examples = load(f"{name}:{DATA / path}", split=json.loads(line).get("split")).examples
-        found |= {(gold, example.choices) for example in examples for gold in example.answers}
+    examples = [one for some in of_real_files().values() for one in some]
+    found = {(gold, one.choices) for one in examples for gold in one.answers}
     assert sum(is_abstention(gold, choices) for gold, choices in found) / len(found) <= 0.002
 
 

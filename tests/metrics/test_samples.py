@@ -134,6 +134,6 @@ def test_bert_score_has_no_order_and_is_at_most_1(first, second):
 
 
 def test_long_answers_are_compared_in_bits():
-    words = [str(number % 50) for number in range(20_000)]
+    words = [str(number % 50) for number in range(10_000)]
     assert rouge_l(" ".join(words), " ".join(words)) == 1.0
     assert 0 < rouge_l(" ".join(words), " ".join(reversed(words))) < 1

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import dspy
 import pytest
@@ -82,10 +83,10 @@ def of_baselines(town):
 def world(setting, town):
     """Makes a method over the world of towns."""
 
-    def make(name="keqa", workers=16, **kwargs):
+    def make(name="keqa", workers=16, train=6, val=4, **kwargs):
         if name == "keqa":
-            return setting(town(**kwargs), workers=workers)
-        made = setting(of_baselines(town)(**kwargs))
+            return setting(town(**kwargs), train, val, workers=workers)
+        made = setting(of_baselines(town)(**kwargs), train, val)
         cls, settings = BASELINES[name]
         searches = () if cls is ClosedBook else (made.program._retriever.value,)
         made.program = cls(*searches, demonstrations=False, workers=workers, **settings)
@@ -134,6 +135,7 @@ def test_what_is_learned_is_right_saved_and_no_matter_of_the_program_itself(worl
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["keqa", "ircot", "react"])
 def test_killed_anywhere_it_goes_on_makes_no_call_twice_and_ends_alike(world, compiled, killed, name):
+    world = partial(world, train=4, val=2)
     whole = compiled(world(name), folder="whole")
     total = whole.report.spent.calls
     for after in (2, total // 3, total // 2, total - 3):

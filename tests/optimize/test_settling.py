@@ -159,7 +159,7 @@ def mixed(town, **kwargs):
 
 @pytest.mark.slow
 def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(setting, town, compiled, tmp_path):
-    world = setting(mixed(town), train=60, val=30)
+    world = setting(mixed(town), train=51, val=12)
     found = compiled(world)
     scores = {way["settle"]: way["score"] for way in found.report.settling["ways"]}
     calls = {way["settle"]: way["calls"] for way in found.report.settling["ways"]}
@@ -171,6 +171,24 @@ def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(s
     loaded = keqa.load(tmp_path / "program", world.program.retriever)
     loaded.set_lm(world.lm)
     assert [loaded(one.question).record.settled_by for one in world.val[:3]] == ["draft", "reading", "quizzes"]
+
+
+@pytest.mark.parametrize(("train", "kept"), [(50, "reading"), (49, "draft")])
+def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say_so(
+    setting, town, compiled, train, kept
+):
+    class KnowsTheLast(type(reads(town))):
+        def AnswerQuiz(self, inputs, config, shown):
+            number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
+            return {"answer": f"Ann Spouse{number}" if number >= train else "unknown"}
+
+    found = compiled(setting(KnowsTheLast(), train=train, val=5))
+    ways = {way["settle"]: (way["score"], way.get("training_score")) for way in found.report.settling["ways"]}
+    assert (ways["draft"], ways["reading"]) == (
+        (1.0, 0.0 if train >= 50 else None),
+        (1.0, 1.0 if train >= 50 else None),
+    )
+    assert found.report.settling["kept"] == kept
 
 
 def test_too_few_questions_teach_no_chooser_and_are_not_asked_for_one(setting, town, compiled):
@@ -189,13 +207,14 @@ def test_killed_while_its_parts_are_asked_it_goes_on_and_asks_nothing_twice(
 ):
     for module in ("boundary.choosing", "settling"):
         monkeypatch.setattr(f"keqa.optimize.{module}.FEWEST", 15)
+    monkeypatch.setattr("keqa.optimize.settling._FACTORS", (1,))
 
     def made(**kwargs):
-        return setting(mixed(town, **kwargs), train=15, val=6, workers=1)
+        return setting(mixed(town, **kwargs), train=15, val=3, workers=1)
 
     whole = compiled(made(), folder="whole")
     total = whole.report.spent.calls
-    for after in (total // 4, total // 2, total - 10):
+    for after in (total // 3, total - 10):
         with pytest.raises(killed):
             compiled(made(killed_after=after), folder=f"killed {after}")
         world = made()

@@ -158,7 +158,7 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monk
 @pytest.mark.model
 def test_a_program_is_compiled_into_an_adapter(tmp_path):
     pytest.importorskip("peft")
-    train, val = (list(of_testbed(split).examples)[:count] for split, count in (("train", 8), ("dev", 3)))
+    train, val = (list(of_testbed(split).examples)[:count] for split, count in (("train", 4), ("dev", 2)))
     program = KEQA(open_encyclopedia(), lms=build_roles("keqa/tiny", cache=False))
     shown = {"question": "Who?", "answered_quizzes": ["Who? Ann"], "answer_type": "short", "choices": []}
     program.summarizing.summarize.demos = [dspy.Example(**shown, explanation="x", answer="Ann")]

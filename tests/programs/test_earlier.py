@@ -1,6 +1,7 @@
 """What an earlier question settled is not asked again, and the record says so."""
 
 import pytest
+from fixtures.replies import Replies
 
 from keqa.programs import KEQA
 from keqa.programs.earlier import findings_of, knowing
@@ -9,22 +10,17 @@ from keqa.programs.prediction import QuizAnswered
 FIRST, SECOND = "Who wrote it, and where was the author born?", "How old is the author of it?"
 
 
-def reply(name, inputs, config):
-    quizzes = (
-        '["Who wrote it?", "Where was #1 born?"]'
-        if inputs.get("question") == FIRST
-        else '["who wrote it", "How old is #1?"]'
-    )
-    return {
-        "DecomposeQuestion": {"quizzes": quizzes},
-        "JudgeUtility": {"helpful": "good" in inputs.get("passage", "")},
-        "AnswerWithKnowledge": {"answer": "Ann" if "wrote" in inputs.get("question", "") else "40"},
-        "Summarize": {"explanation": "so", "answer": "Ann and 40"},
-    }[name]
+TAKEN_APART = {FIRST: '["Who wrote it?", "Where was #1 born?"]', SECOND: '["who wrote it", "How old is #1?"]'}
+REPLIES = {
+    "DecomposeQuestion": lambda i, c: {"quizzes": TAKEN_APART[i["question"]]},
+    "JudgeUtility": lambda i, c: {"helpful": "good" in i["passage"]},
+    "AnswerWithKnowledge": lambda i, c: {"answer": "Ann" if "wrote" in i["question"] else "40"},
+    "Summarize": {"explanation": "so", "answer": "Ann and 40"},
+}
 
 
 def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
-    program, engine = programmed(KEQA(retriever("good", "bad"), examine=False), reply)
+    program, engine = programmed(KEQA(retriever("good", "bad"), examine=False), Replies(**REPLIES))
     first = program(FIRST).record
     before = len(engine.asked("AnswerWithKnowledge"))
     with knowing(findings_of([first])):
@@ -42,11 +38,9 @@ def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
 
 
 def test_a_reading_in_which_something_failed_settles_nothing(programmed, retriever):
-    def failing(name, inputs, config):
-        return "garbage" if name == "JudgeUtility" and "bad" in inputs["passage"] else reply(name, inputs, config)
-
-    for said, settled in ((reply, {FIRST}), (failing, set())):
-        program, _ = programmed(KEQA(retriever("good", "bad"), settle="reading"), said)
+    failing = {"JudgeUtility": lambda i, c: "garbage" if "bad" in i["passage"] else {"helpful": True}}
+    for said, settled in ((REPLIES, {FIRST}), (REPLIES | failing, set())):
+        program, _ = programmed(KEQA(retriever("good", "bad"), settle="reading"), Replies(**said))
         record = program(FIRST).record
         assert (record.answer, record.touched) == ("Ann", not settled)
         assert {one.earlier for one in findings_of([record]).values()} == settled

@@ -9,6 +9,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,6 +173,8 @@ def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices(
 
 # With a language model.
 
+SEEDS = Replies(AnswerQuiz=lambda i, c: {"answer": f"a{c.seed}"}, JudgeConsistency={"same": False})
+
 
 @pytest.fixture
 def asking(programmed):
@@ -184,9 +187,7 @@ def asking(programmed):
 
 def test_the_judge_is_asked_only_about_answers_that_differ(asking):
     drawn = iter(["Oslo", "oslo.", "The Oslo", "Oslo city", "Oslo"])
-    stage, engine = asking(
-        lambda name, inputs, config: {"answer": next(drawn)} if name == "AnswerQuiz" else {"same": True}
-    )
+    stage, engine = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, JudgeConsistency={"same": True}))
     assert stage("Capital of Norway?").known is True
     assert engine.asked("JudgeConsistency") == [
         {"quiz": "Capital of Norway?", "first_answer": "Oslo city", "second_answer": "Oslo"}
@@ -194,10 +195,7 @@ def test_the_judge_is_asked_only_about_answers_that_differ(asking):
 
 
 def test_draws_are_warm_and_differ_in_seed_while_judges_are_cold(asking):
-    stage, engine = asking(
-        lambda name, inputs, config: {"answer": f"a{config.seed}"} if name == "AnswerQuiz" else {"same": False},
-        top_p=0.9,
-    )
+    stage, engine = asking(SEEDS, top_p=0.9)
     stage("Capital of Norway?")
     draws = [config for name, _, config in engine.calls if name == "AnswerQuiz"]
     assert {(config.temperature, config.top_p) for config in draws} == {(1.0, 0.9)}
@@ -207,7 +205,7 @@ def test_draws_are_warm_and_differ_in_seed_while_judges_are_cold(asking):
 
 def test_a_failing_judge_separates_and_is_recorded(asking):
     drawn = iter(["Oslo", "Christiania", "Oslo", "Oslo", "Oslo"])
-    stage, _ = asking(lambda name, inputs, config: {"answer": next(drawn)} if name == "AnswerQuiz" else "garbage")
+    stage, _ = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, JudgeConsistency="garbage"))
     found, session = examine(stage, "Capital of Norway?", number=3)
     assert found.sizes == [4, 1]
     # DSPy's own adapter asks for JSON as well, and both replies count.
@@ -216,11 +214,8 @@ def test_a_failing_judge_separates_and_is_recorded(asking):
 
 
 def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(asking, memory_cache):
-    def reply(name, inputs, config):
-        return {"answer": str(config.seed)} if name == "AnswerQuiz" else {"same": False}
-
     def examined(tries: int, seed: int = 0) -> list[str | None]:
-        stage, engine = asking(reply, cache=True, tries=tries, gate=CertaintyGate(over="types"), seed=seed)
+        stage, engine = asking(SEEDS, cache=True, tries=tries, gate=CertaintyGate(over="types"), seed=seed)
         made.append(engine)
         return [draw.text for draw in stage("Capital of Norway?").made]
 

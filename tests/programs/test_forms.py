@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import log
 
 import pytest
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import ConfigurationError
@@ -20,28 +21,23 @@ PLAN = ["Who wrote The Grey Harbour?", "Where was #1 born?"]
 TEXTS = ("The Grey Harbour is a novel by Ann Ok.", "Ann Ok was born in Bergen.", "It rains in Bergen.")
 
 
-def replies(drafts, *, quizzes=PLAN, cited=None, read=None):
+def replies(drafts, *, quizzes=PLAN, cited=None, read=None, **said):
     """A language model that writes these drafts, and cites and answers by words of the question."""
+    found = {"Who wrote": ([1], "Ann Ok"), "born": ([2], "Bergen")} if read is None else read
 
-    def reply(name, inputs, config):
-        match name:
-            case "DraftQuizzes":
-                return {"quizzes": json.dumps(quizzes), "drafts": json.dumps(drafts)}
-            case "AnswerAndCite":
-                found = {"Who wrote": ([1], "Ann Ok"), "born": ([2], "Bergen")} if read is None else read
-                citations, answer = next(said for words, said in found.items() if words in inputs["question"])
-                return {"citations": str(citations if cited is None else cited), "answer": answer}
-            case "AnswerQuiz" | "AnswerQuizIfSure":
-                return {"answer": "Oslo"}
-            case "JudgeUtility":
-                return {"helpful": "True"}
-            case "AnswerWithKnowledge":
-                return {"answer": "Top"}
-            case "Summarize":
-                return {"explanation": "So.", "answer": inputs["answered_quizzes"].rstrip('"]').split("? ")[-1]}
-        raise AssertionError(name)
+    def reading(inputs, config):
+        citations, answer = next(said for words, said in found.items() if words in inputs["question"])
+        return {"citations": str(citations if cited is None else cited), "answer": answer}
 
-    return reply
+    usual = {
+        "DraftQuizzes": {"quizzes": json.dumps(quizzes), "drafts": json.dumps(drafts)},
+        "AnswerAndCite": reading,
+        "AnswerQuiz": {"answer": "Oslo"},
+        "JudgeUtility": {"helpful": "True"},
+        "AnswerWithKnowledge": {"answer": "Top"},
+        "Summarize": lambda i, c: {"explanation": "So.", "answer": i["answered_quizzes"].rstrip('"]').split("? ")[-1]},
+    }
+    return Replies(**usual | said)
 
 
 @pytest.fixture
@@ -199,10 +195,7 @@ def test_quizzes_without_their_drafts_are_examined_as_the_paper_does(made, draft
 
 
 def test_where_the_plan_fails_the_question_is_examined_by_itself(made):
-    def said(name, inputs, config):
-        return "no form" if name == "DraftQuizzes" else replies(())(name, inputs, config)
-
-    program, engine = made(said=said, tries=3)
+    program, engine = made(said=replies((), DraftQuizzes="no form"), tries=3)
     record = program(TWO_HOPS).record
     assert [quiz.text for quiz in record.quizzes] == [TWO_HOPS]
     assert (engine.count["AnswerQuiz"], record.answer_source) == (3, "memory")
@@ -357,19 +350,12 @@ def test_beside_what_they_need_they_have_no_effect(made, settings):
     assert (program.drafting, program.citing) == (None, None)
 
 
-def test_a_saved_program_has_them_with_what_they_learned(made, retriever, tmp_path):
+def test_a_saved_program_is_given_back_without_them_where_that_is_wanted(made, tmp_path):
     program, _ = made()
-    shown = {"question": "q", "quizzes": ["q"], "drafts": ["UNKNOWN"]}
-    program.drafting.draft.demos = [shown]
     keqa.save(program, tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", retriever("text"))
-    assert (loaded.draft, loaded.cite, [dict(one) for one in loaded.drafting.draft.demos]) == (True, True, [shown])
-    assert keqa.load(tmp_path / "program", retriever("text"), draft=False).drafting is None
-    other = KEQA(retriever("text"))
-    other.load_state(program.dump_state())
-    assert [dict(one) for one in other.drafting.draft.demos] == [shown]
+    assert keqa.load(tmp_path / "program", None, draft=False).drafting is None
     with pytest.raises(ConfigurationError, match="other prompts"):
-        KEQA(retriever("text")).take(program.described(), whole=False)
+        KEQA(None).take(program.described(), whole=False)
 
 
 def test_the_story_says_what_was_drafted_and_cited(made):

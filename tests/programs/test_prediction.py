@@ -10,6 +10,7 @@ import dspy
 import pytest
 from dspy.streaming.streamify import streaming_response
 from dspy.utils import DummyLM
+from fixtures.replies import Replies
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
@@ -22,17 +23,15 @@ from keqa.programs.prediction import (
 )
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 
-
-def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
-    return {
-        "DecomposeQuestion": {"quizzes": '["Who is it?", "Where does #1 live?"]'},
-        "AnswerQuiz": {"answer": f"a{config.seed}" if "live" in inputs.get("quiz", "") else "Ann"},
-        "JudgeConsistency": {"same": False},
-        "JudgeUtility": {"helpful": "Bergen" in inputs.get("passage", "")},
-        "Summarize": {"explanation": "so", "answer": "Bergen"},
-        "AnswerWithKnowledge": {"answer": "Bergen"},
-        "AnswerQuestion": {"answer": "Oslo"},
-    }[name]
+reply = Replies(
+    DecomposeQuestion={"quizzes": '["Who is it?", "Where does #1 live?"]'},
+    AnswerQuiz=lambda i, c: {"answer": f"a{c.seed}" if "live" in i["quiz"] else "Ann"},
+    JudgeConsistency={"same": False},
+    JudgeUtility=lambda i, c: {"helpful": "Bergen" in i["passage"]},
+    Summarize={"explanation": "so", "answer": "Bergen"},
+    AnswerWithKnowledge={"answer": "Bergen"},
+    AnswerQuestion={"answer": "Oslo"},
+)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import keqa
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, predictor
+from keqa.programs import predictor
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.predictor import (
     NOTHING,
@@ -21,8 +21,6 @@ from keqa.programs.predictor import (
     demonstration_digest,
     learned_from_json,
 )
-from keqa.programs.reference.entries import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.folder import save
 from keqa.signatures import AnswerQuestion, JudgeUtility
 from keqa.testbed.testbed import Testbed
@@ -184,40 +182,6 @@ def test_copies_and_saved_programs_remember(taught, tmp_path):
     [_, kept] = loaded.answer.demos
     assert not loaded.learned.hides("Who governs Town1?", (), kept, loaded.answer.signature)
     assert loaded.learned.hides("Who governs Town1?", (), loaded.answer.demos[0], loaded.answer.signature)
-
-
-def test_a_question_is_not_shown_its_own_utility_labels(scripted, retriever):
-    replies = {
-        "DecomposeQuestion": {"quizzes": '["Who governs Town1?"]'},
-        "JudgeUtility": {"helpful": True},
-        "AnswerWithKnowledge": {"answer": "Ann"},
-        "Summarize": {"explanation": "", "answer": "Ann"},
-    }
-    lm, engine = scripted(lambda name, inputs, config: replies[name])
-    entries = [UtilityEntry(f"t{n}", f"Who governs Town{n}?", f"label of t{n}", True) for n in (1, 2)]
-    program = KEQA(
-        retriever("Town1 is governed by Ann."),
-        examine=False,
-        decompose=False,
-        reference=UtilityReference().fit(entries),
-    )
-    program.set_lm(lm)
-    shown = _judging(engine, program)
-    assert "label of t1" in shown
-    program.learned = LEARNED
-    shown = _judging(engine, program)
-    assert "label of t1" not in shown
-    assert "label of t2" in shown
-
-
-def _judging(engine: Any, program: KEQA) -> str:
-    before = len(engine.calls)
-    program("Who governs Town1?")
-    return next(
-        prompt
-        for (name, _, _), prompt in zip(engine.calls[before:], engine.prompts[before:], strict=True)
-        if name == "JudgeUtility"
-    )
 
 
 def test_the_program_that_ships_tells_what_it_learned_from():

@@ -6,7 +6,8 @@ from typing import Any
 
 import dspy
 import pytest
-from fixtures import one_quiz
+from fixtures.one_quiz import REPLIES
+from fixtures.replies import Replies
 
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
@@ -14,15 +15,8 @@ from keqa.programs.baselines import ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.records import CallCost, Cost
 
-
-def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
-    return {
-        **one_quiz.REPLIES,
-        "AnswerQuiz": {"answer": f"a{config.seed}"},
-        "AnswerQuestion": {"answer": "Bo"},
-        "ReasonFromMemory": {"reasoning": "because", "answer": "Bo"},
-        "ReasonWithKnowledge": {"reasoning": "because", "answer": "Ann"},
-    }[name]
+OTHERS = {"AnswerQuiz": lambda i, c: {"answer": f"a{c.seed}"}, "AnswerQuestion": {"answer": "Bo"}}
+reply = Replies(**REPLIES | OTHERS)
 
 
 @pytest.fixture
@@ -75,9 +69,7 @@ def test_an_unanswered_error_survives_a_process():
 
 
 def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(programmed, retriever):
-    def sometimes(name: str, inputs: dict[str, str], config: Any) -> Any:
-        return "garbage" if "bad" in inputs["question"] else reply(name, inputs, config)
-
+    sometimes = Replies(AnswerQuestion=lambda i, c: "garbage" if "bad" in i["question"] else {"answer": "Bo"})
     program, _ = programmed(ClosedBook(), sometimes)
     asked = SimpleNamespace(question="Which?", answer_type="choice", choices=["a", "b"])
     items = ["Who?", {"question": "bad"}, asked, None, {"question": "Who?", "answer_type": "long"}]

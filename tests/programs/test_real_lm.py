@@ -33,9 +33,9 @@ def test_a_real_question_ends_in_an_answer_or_a_typed_error(name, tmp_path):
         corpus = DATA / "nq" / "psgs_w100.tsv"
         question = json.loads((DATA / "nq" / "NQ-open.dev.jsonl").read_text().splitlines()[0])["question"]
     build_index(read_corpus([corpus]), tmp_path / "index", language="en")
-    lms = build_roles("local/smollm2", max_tokens=32)
+    lms = build_roles("local/smollm2", max_tokens=20)
     # Without demonstrations it is asked in a third of the words, and loses the form more often.
-    few = {"tries": 2, "top_k": 2, "max_quizzes": 2, "demonstrations": False}
+    few = {"tries": 2, "top_k": 1, "max_quizzes": 2, "demonstrations": False}
     program = KEQA(open_index(tmp_path / "index"), lms=lms, **few)
     [outcome] = program.answer_many([question])
     assert (outcome.answer is None) == (outcome.error is not None)

@@ -46,12 +46,6 @@ def test_every_method_of_table_1_and_its_ablations_are_there():
     assert all(issubclass(load_class(method.target), Program) for method in METHODS.values())
 
 
-@pytest.mark.parametrize("text", ["", "ragtime", "rag:", "rag:top_k", "rag:top_k=", "rag:=5", "rag:a b=5", "RAG"])
-def test_no_specification(text):
-    with pytest.raises(InputError):
-        parse_spec(text)
-
-
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.kind == "baseline"])
 def test_baselines_are_made_with_their_own_defaults(parts, compiled, name):
     given = compiled if name == "cot-few-shot" else replace(parts, golds=lambda quiz: ("Ann",))
@@ -154,6 +148,11 @@ def test_the_gate_of_votes_is_keqas_own(retriever, tmp_path):
 @pytest.mark.parametrize(
     ("text", "error", "told"),
     [
+        *(
+            (text, InputError, "no method|as name=value")
+            for text in ("", "ragtime", "rag:", "RAG", "rag:top_k", "rag:=5")
+        ),
+        *((text, InputError, "as name=value") for text in ("rag:top_k=", "rag:a b=5")),
         ("gate-certainty:threshold=2", InputError, "threshold must be"),
         *((text, InputError, "has no") for text in ("rag:tries=3", "closed-book:top_k=1", "keqa:lms=x")),
         *((text, InputError, "has no") for text in ("gate-votes:form=x", "keqa-no-qke:examine=true")),
@@ -161,6 +160,10 @@ def test_the_gate_of_votes_is_keqas_own(retriever, tmp_path):
         ("gate-oracle", ConfigurationError, "needs the gold answers of the quizzes"),
         ("gate-probability", ConfigurationError, "SharedDraws\\(probabilities=True\\)"),
         ("rag-masked", ConfigurationError, "passages are masked by the gold answers"),
+        ("gate-boundary", ConfigurationError, "gate-boundary needs its model"),
+        ("gate-boundary:model=nowhere.json", InputError, "nowhere.json is missing"),
+        ("gate-boundary:model=3", InputError, "model must be a boundary model, or its file"),
+        ("gate-boundary:of=truth,model=nowhere.json", InputError, "of must be 'mastery' or 'certainty'"),
         *((name, ConfigurationError, "--program") for name in TAKING),
     ],
 )

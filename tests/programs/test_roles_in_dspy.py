@@ -7,6 +7,7 @@ from typing import Any
 import dspy
 import pytest
 from fixtures.one_quiz import REPLIES, Nesting
+from fixtures.replies import Replies
 from servers.openai_server import OpenAIServer
 
 import keqa
@@ -20,10 +21,7 @@ OF_JUDGES = {"JudgeConsistency", "JudgeUtility"}
 @pytest.fixture
 def engines(scripted):
     """The language models of the task and of the judges, each with its engine."""
-    return [
-        scripted(lambda name, inputs, config: {**REPLIES, "AnswerQuiz": {"answer": f"Ann {config.seed}"}}[name])
-        for _ in range(2)
-    ]
+    return [scripted(Replies(**REPLIES, AnswerQuiz=lambda i, c: {"answer": f"Ann {c.seed}"})) for _ in range(2)]
 
 
 @pytest.fixture

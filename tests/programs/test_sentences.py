@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,14 +63,13 @@ def asked_of(scripted):
     """The prediction from some passages, of a judge that finds all helpful and a language model with an answer."""
 
     def ask(question, passages, answer, helpful=lambda passage: True):
-        def reply(name, inputs, config):
-            if name == "DecomposeQuestion":
-                return {"quizzes": json.dumps([inputs["question"]])}
-            if name == "AnswerFromDocuments":
-                return {"answer": answer or json.loads(inputs["passages"])[0].split("\n")[1]}
-            return {"helpful": str(helpful(inputs.get("passage", "")))}
-
-        lm, _ = scripted(reply)
+        lm, _ = scripted(
+            Replies(
+                DecomposeQuestion=lambda i, c: {"quizzes": json.dumps([i["question"]])},
+                AnswerFromDocuments=lambda i, c: {"answer": answer or json.loads(i["passages"])[0].split("\n")[1]},
+                JudgeUtility=lambda i, c: {"helpful": helpful(i["passage"])},
+            )
+        )
         return KEQA(lambda query: passages, lms=keqa.build_roles(lm))(question)
 
     return ask

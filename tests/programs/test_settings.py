@@ -2,23 +2,16 @@
 
 import inspect
 import json
-from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 from fixtures.choosers import chooser
 
-from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import Rowen
 from keqa.programs.gates import (
-    ConfidenceGate,
-    LexicalSimilarityGate,
     OracleGate,
-    ProbabilityGate,
-    PromptGate,
-    RandomGate,
 )
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
@@ -90,25 +83,6 @@ def test_every_argument_is_a_setting_and_comes_back():
         assert settings_of(there_and_back(KEQA(None, **given))) == settings
 
 
-@pytest.mark.parametrize(
-    "gate",
-    [
-        CertaintyGate(Fraction(2, 3), "by_types", "types"),
-        CertaintyGate(Fraction(-3, 2)),
-        AlwaysRetrieveGate(),
-        NeverRetrieveGate(),
-        VoteGate(Fraction(1, 3), name="lenient"),
-        LexicalSimilarityGate(Fraction(0), "token_f1"),
-        ConfidenceGate(Fraction(9, 10)),
-        ProbabilityGate(Fraction(1, 7)),
-        RandomGate(Fraction(1), seed=3),
-        PromptGate(),
-    ],
-)
-def test_gates(gate):
-    assert there_and_back(KEQA(None, gate=gate)).examination.gate == gate
-
-
 def test_a_given_threshold_takes_the_place_of_any_gate():
     program = KEQA(None, gate=AlwaysRetrieveGate())
     assert there_and_back(program, threshold="1/2").examination.gate == VoteGate(Fraction(1, 2))
@@ -116,24 +90,8 @@ def test_a_given_threshold_takes_the_place_of_any_gate():
     assert own == NeverRetrieveGate()
 
 
-@dataclass(frozen=True)
-class OwnGate(VoteGate):
-    name: str = "own"
-
-
-def test_own_code_has_to_be_given_again():
-    similarity = PARTS["similarity"]
-    program = KEQA(None, gate=OwnGate(), similarity=similarity)
-    settings = settings_of(program)
-    assert (settings["gate"], settings["similarity"]) == (OWN, OWN)
-    with pytest.raises(ConfigurationError, match="gate of your own; give it again as gate="):
-        there_and_back(program)
-    with pytest.raises(ConfigurationError, match="similarity of your own"):
-        there_and_back(program, gate=OwnGate())
-    assert there_and_back(program, gate=OwnGate(), similarity=similarity).examination.gate == OwnGate()
-    # Gold answers are not written down, nor is a gate that is no dataclass.
-    plain = SimpleNamespace(name="x", threshold=None, decide=max)
-    for gate in (OracleGate({"q": ["a"]}), plain):
+def test_gold_answers_are_not_written_down_nor_is_a_gate_that_is_no_dataclass():
+    for gate in (OracleGate({"q": ["a"]}), SimpleNamespace(name="x", threshold=None, decide=max)):
         assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
 
 

@@ -1,14 +1,15 @@
 """Draws that gates share: made once for a resolved quiz, whoever asks, and charged to each that reads them."""
 
 import asyncio
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import count
 from types import SimpleNamespace
 
 import dspy
 import pytest
 from dspy.lm15 import ServerError
+from fixtures.replies import Replies
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
@@ -20,36 +21,30 @@ from keqa.storage.journal import Journal
 QUIZ = "Capital of Norway?"
 
 
-class Norway:
-    """Draws Oslo, or Bergen each third time; the judge holds the two for different."""
+def replies(second=None):
+    """Draws Oslo, or Bergen each third time; the judge holds the two for different. The second draw may fail."""
+    places = count(1)
 
-    def __init__(self, second: str | Exception | None = None) -> None:
-        self.second, self.drawn, self.lock = second, 0, threading.Lock()
+    def drawn(inputs, config):
+        place = next(places)
+        return second if second is not None and place == 2 else {"answer": "Bergen" if place % 3 == 0 else "Oslo"}
 
-    def __call__(self, name, inputs, config):
-        if name == "AnswerQuiz":
-            with self.lock:
-                self.drawn += 1
-                drawn = self.drawn
-            if self.second is not None and drawn == 2:
-                if isinstance(self.second, Exception):
-                    raise self.second
-                return self.second
-            return {"answer": "Bergen" if drawn % 3 == 0 else "Oslo"}
-        return {
-            "AnswerWithKnowledge": {"answer": "Trondheim"},
-            "StateConfidence": {"confidence": "95"},
-            "DecomposeQuestion": {"quizzes": '["Capital of Norway?", "Mayor of #1?"]'},
-            "Summarize": {"explanation": "", "answer": "X"},
-            "JudgeUtility": {"helpful": True},
-        }.get(name, {"same": False})
+    return Replies(
+        DecomposeQuestion={"quizzes": '["Capital of Norway?", "Mayor of #1?"]'},
+        AnswerQuiz=drawn,
+        JudgeConsistency={"same": False},
+        JudgeUtility={"helpful": True},
+        AnswerWithKnowledge={"answer": "Trondheim"},
+        StateConfidence={"confidence": "95"},
+        Summarize={"explanation": "", "answer": "X"},
+    )
 
 
 @pytest.fixture
 def norway(programmed, retriever):
     def make(reply=None, **settings):
         program, engine = programmed(
-            KEQA(retriever("A passage."), **{"decompose": False, "workers": 4, **settings}), reply or Norway()
+            KEQA(retriever("A passage."), **{"decompose": False, "workers": 4, **settings}), reply or replies()
         )
         return program, engine
 
@@ -141,7 +136,7 @@ def test_a_wrong_key_is_told_and_forgotten(norway):
 
 
 def test_what_went_wrong_is_told_to_each_and_kept_here_only(norway, tmp_path):
-    program, engine = norway(Norway("no marker in sight"), workers=1)
+    program, engine = norway(replies("no marker in sight"), workers=1)
     with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
         draws = SharedDraws(store=journal)
         records = [draws.sharing(program, gate)(QUIZ).record for gate in (VoteGate(), NeverRetrieveGate())]
@@ -156,7 +151,7 @@ def test_what_went_wrong_is_told_to_each_and_kept_here_only(norway, tmp_path):
 
 
 def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway):
-    program, engine = norway(Norway(ServerError("down")), workers=1)
+    program, engine = norway(replies(ServerError("down")), workers=1)
     record = SharedDraws().sharing(program)(QUIZ).record
     assert [sample.error for sample in record.quizzes[0].samples] == [None] * 5
     assert [(note.action, note.touches) for note in record.degradations] == [("asked again", False)]
@@ -164,7 +159,7 @@ def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway):
 
 
 def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norway):
-    program, engine = norway(Norway("no marker in sight"), workers=1)
+    program, engine = norway(replies("no marker in sight"), workers=1)
     draws, told = SharedDraws(), []
     for _ in range(3):
         record = draws.sharing(program)(QUIZ).record
@@ -174,13 +169,8 @@ def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norw
 
 
 def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):
-    replies, down = Norway(), [True]
-
-    def reply(name, inputs, config):
-        if name == "JudgeConsistency" and down:
-            raise ServerError("down")
-        return replies(name, inputs, config)
-
+    reply, down = replies(), [True]
+    reply.replies["JudgeConsistency"] = lambda i, c: ServerError("down") if down else {"same": False}
     program, engine = norway(reply)
     with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
         assert SharedDraws(store=journal).sharing(program)(QUIZ).record.degradations

@@ -2,11 +2,13 @@
 
 import json
 import pickle
+from itertools import chain, repeat
 
 import dspy
 import pytest
 from dspy.lm15 import ServerError
 from fixtures.choosers import chooser
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import NotInDocumentsError
@@ -20,29 +22,23 @@ from keqa.retrievers.base import Passage, Place
 SALARY = "What is the salary of Jonas Albrecht?"
 
 
-def replies(helpful=(), answers=None, quizzes=None, memory=("12 June 2023", "Oslo", "40,000", "Ann", "17")):
+def replies(helpful=(), answers=None, quizzes=None, memory=("12 June 2023", "Oslo", "40,000", "Ann", "17"), **said):
     """A language model that remembers nothing for sure, and finds passages helpful that hold one of some texts."""
-    drawn = iter(memory * 20)
+    drawn, told = iter(memory * 20), answers or {}
 
-    def reply(name, inputs, config):
-        match name:
-            case "DecomposeQuestion":
-                return {"quizzes": json.dumps(quizzes or [inputs["question"]])}
-            case "AnswerQuiz" | "AnswerQuizIfSure":
-                return {"answer": next(drawn)}
-            case "JudgeConsistency":
-                return {"same": "False"}
-            case "JudgeUtility":
-                return {"helpful": str(any(text in inputs["passage"] for text in helpful))}
-            case "AnswerWithKnowledge" | "AnswerFromDocuments":
-                return {"answer": next((a for q, a in (answers or {}).items() if q in inputs["question"]), "UNKNOWN")}
-            case "Summarize":
-                return {"explanation": "So.", "answer": next(iter((answers or {"": "UNKNOWN"}).values()))}
-            case "JudgeSupport":
-                return {"support": "no"}
-        raise AssertionError(name)
+    def read(inputs, config):
+        return {"answer": next((answer for asked, answer in told.items() if asked in inputs["question"]), "UNKNOWN")}
 
-    return reply
+    usual = {
+        "DecomposeQuestion": lambda i, c: {"quizzes": json.dumps(quizzes or [i["question"]])},
+        "AnswerQuiz": lambda i, c: {"answer": next(drawn)},
+        "AnswerWithKnowledge": read,
+        "JudgeConsistency": {"same": "False"},
+        "JudgeUtility": lambda i, c: {"helpful": str(any(text in i["passage"] for text in helpful))},
+        "Summarize": {"explanation": "So.", "answer": next(iter(told.values()), "UNKNOWN")},
+        "JudgeSupport": {"support": "no"},
+    }
+    return Replies(**usual | said)
 
 
 @pytest.fixture
@@ -241,11 +237,7 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
 
 
 def test_words_decide_where_what_the_judge_says_is_of_no_use(own):
-    told = replies(("works",), {SALARY: "Jonas Mercury", "Does": "yes"})
-
-    def reply(name, inputs, config):
-        return {"support": "[]"} if name == "JudgeSupport" else told(name, inputs, config)
-
+    reply = replies(("works",), {SALARY: "Jonas Mercury", "Does": "yes"}, JudgeSupport={"support": "[]"})
     program, _ = own("Jonas Albrecht works in Bremen.", reply=reply)
     record = program(SALARY).record
     assert record.unanswered.kind == "nothing supports an answer"
@@ -323,15 +315,9 @@ def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(
     assert not program.documents.own_prompts
 
 
-def test_a_saved_program_keeps_what_it_does(own, tmp_path):
-    program, _ = own("It.", unanswered="raise", look_first=False)
+def test_what_is_compiled_over_ones_own_documents_has_no_prompts_for_them_where_it_guesses(own, tmp_path):
+    program, _ = own("It.")
     program.documents.answer.demos = [{"question": "Who?", "passages": ["It."], "answer": "Ann"}]
-    keqa.save(program, tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", program.retriever, program.lms)
-    assert (loaded.unanswered, loaded.look_first, loaded.way_out) == ("raise", False, "raise")
-    assert [dict(demo)["answer"] for demo in loaded.documents.answer.demos] == ["Ann"]
-    # What is compiled over one's own documents runs over others, and where it guesses has no prompts for them.
-    program.unanswered = None
     keqa.save(program, tmp_path / "own")
     assert keqa.load(tmp_path / "own", None).documents is None
     assert keqa.load(tmp_path / "own", program.retriever, program.lms).documents.answer.demos
@@ -343,12 +329,8 @@ def test_a_saved_program_keeps_what_it_does(own, tmp_path):
 
 
 def test_an_answer_copied_from_a_demonstration_is_asked_again_without(own):
-    def reply(name, inputs, config):
-        if name == "AnswerFromDocuments":
-            first = engine.count[name] == 1
-            return {"answer": "Mercury [## completed ## ]" if first else "CFO Ida Holm [ ## completed"}
-        return replies(("Meridian",))(name, inputs, config)
-
+    texts = iter(["Mercury [## completed ## ]", "CFO Ida Holm [ ## completed"])
+    reply = replies(("Meridian",), AnswerFromDocuments=lambda i, c: {"answer": next(texts)})
     program, engine = own("The CFO of Meridian Rail is Ida Holm.", reply=reply)
     record = program("Who is the CFO of Meridian Rail?").record
     assert record.answer == "CFO Ida Holm"
@@ -378,12 +360,9 @@ def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):
     ],
 )
 def test_a_language_model_that_loses_the_form_without_demonstrations(own, said, answer):
-    def reply(name, inputs, config):
-        if name == "AnswerFromDocuments":
-            return {"answer": "Mercury"} if engine.count[name] == 1 else said
-        return replies(("Meridian",))(name, inputs, config)
-
-    program, engine = own("The CFO of Meridian Rail is Ida Holm.", reply=reply)
+    texts = chain([{"answer": "Mercury"}], repeat(said))
+    reply = replies(("Meridian",), AnswerFromDocuments=lambda i, c: next(texts))
+    program, _ = own("The CFO of Meridian Rail is Ida Holm.", reply=reply)
     record = program("Who is the CFO of Meridian Rail?").record
     if answer is not None:
         assert (record.answer, record.answer_source, record.quizzes[0].supported) == (answer, "passages", True)
@@ -396,11 +375,7 @@ def test_a_language_model_that_loses_the_form_without_demonstrations(own, said, 
 
 @pytest.mark.parametrize("error", [ServerError("down"), TimeoutError("slow")])
 def test_a_language_model_that_is_down_says_nothing_of_the_documents(own, error):
-    def reply(name, inputs, config):
-        if name == "AnswerFromDocuments":
-            raise error
-        return replies(("Jonas",))(name, inputs, config)
-
+    reply = replies(("Jonas",), AnswerFromDocuments=error)
     with pytest.raises(UnansweredError, match="answer failed"):
         own("Jonas Albrecht works in Bremen.", reply=reply)[0](SALARY)
 
@@ -423,13 +398,14 @@ def test_in_a_cascade_what_is_read_together_takes_the_place_of_the_first_reading
     quizzes = ["Where does Jonas Albrecht live?", "Who is the mayor of #1?"]
     answers = {"Where does Jonas": "Bremen", "Who is the mayor of Bremen": "Ann Olsen"}
     asked, read = "Who governs the place where Jonas Albrecht lives?", []
-    said = replies(("lives", "mayor"), answers, quizzes)
 
-    def reply(name, inputs, config):
-        if name in ("AnswerFromDocuments", "AnswerWithKnowledge") and inputs["question"] == asked:
-            read.append(name)
+    def reads(inputs, config):
+        if inputs["question"] == asked:
+            read.append(asked)
             return {"answer": "UNKNOWN" if len(read) == 1 else "Ann Olsen"}
-        return said(name, inputs, config)
+        return {"answer": next(answer for words, answer in answers.items() if words in inputs["question"])}
+
+    reply = replies(("lives", "mayor"), None, quizzes, AnswerWithKnowledge=reads)
 
     texts = ("Jonas Albrecht lives in Bremen.", "The mayor of Bremen is Ann Olsen.")
     forms = {"settle": "cascade", "pick": False, "read_together": True, "unanswered": unanswered}

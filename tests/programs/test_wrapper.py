@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from fixtures.one_quiz import REPLIES, Nesting
+from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
@@ -16,8 +17,7 @@ from keqa.programs.wrapper import program_within
 
 @pytest.fixture
 def program(scripted, retriever):
-    replies = {**REPLIES, "AnswerQuiz": {"answer": "Ann"}}
-    lm, _ = scripted(lambda name, inputs, config: replies[name])
+    lm, _ = scripted(Replies(**REPLIES, AnswerQuiz={"answer": "Ann"}))
     return keqa.KEQA(retriever("text"), lms=SimpleNamespace(task=lm, consistency=lm, utility=lm))
 
 

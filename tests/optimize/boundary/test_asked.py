@@ -258,10 +258,10 @@ def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune):
 def test_a_fine_tuned_model_is_kbms(tmp_path):
     pytest.importorskip("peft")
     how = {"method": "lora", "rank": 2, "epochs": 1, "batch": 16}
-    trained = train_finetuned([towns()], "keqa/tiny", tmp_path / "boundary.json.lm", training=how, soft_labels=True)
+    trained = train_finetuned([towns(24)], "keqa/tiny", tmp_path / "boundary.json.lm", training=how, soft_labels=True)
     model = trained.model
     assert isinstance(model, FinetunedModel)
-    assert trained.held_out.quizzes == 8
+    assert trained.held_out.quizzes == 6
     assert (model.reads, model.kind, model.about["soft_labels"]) == ("quiz", "finetuned", True)
     # One that knows nothing of JSON yet is asked for each field by itself.
     judged = model.judge("Who governs Town1?", Draws())

@@ -298,24 +298,6 @@ def test_what_a_judgement_depends_on_is_in_its_spec():
     assert model.model_copy(update={"about": {"lm": "x"}}).spec() == spec
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"embedder": "someone/model"}, "someone/model"),
-        ({"k": 65}, "k:"),
-        ({"k": -1}, "k:"),
-        ({"show": "all"}, "show:"),
-        ({"instruction": "x" * 4001}, "instruction:"),
-        ({"code": 1}, "code:"),
-    ],
-)
-def test_a_strangers_model_is_checked(change: dict[str, Any], told: str):
-    written = PromptedModel(k=64, instruction="x" * 4000).written()
-    assert model_from(written).k == 64
-    with pytest.raises(ConfigurationError, match=told):
-        model_from({**written, **change})
-
-
 @pytest.mark.parametrize(("verdict", "share"), [(True, 0.75), (False, 0.25)])
 def test_a_verdict_is_as_sure_as_its_first_token(verdict: bool, share: float):
     tokens = [("[[ ## mastery ## ]]\n", 0.0), (str(verdict), math.log(0.75)), ("\n\n[[ ## completed ## ]]", 0.0)]

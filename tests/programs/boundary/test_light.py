@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary import BoundaryError, model_from, read_model
+from keqa.programs.boundary import BoundaryError, PromptedModel, model_from, read_model
 from keqa.programs.boundary.light import (
     LightModel,
     Regression,
@@ -187,29 +187,46 @@ def test_a_file_there_and_back(tmp_path):
     assert "words" not in repr(model)
 
 
+LIGHT, PROMPTED = make_model(), PromptedModel(k=64, instruction="x" * 4000)
+
+
+def test_a_model_may_be_as_large_as_its_limits():
+    assert model_from(PROMPTED.written()) == PROMPTED
+
+
 @pytest.mark.parametrize(
-    ("path", "new", "message"),
+    ("model", "path", "new", "message"),
     [
-        ("format", "keqa-program", "is no boundary model"),
-        ("version", 2, "another version"),
-        ("kind", "heavy", "another version"),
-        ("reads", "everything", "reads"),
-        ("embedder", "someone/model", "none of the built-in ones"),
-        ("embedder", "../folder", "none of the built-in ones"),
-        ("code", "x", "code"),
-        ("heads", {}, "mastery and certainty"),
-        ("heads/mastery/other", {}, "heads.mastery.other"),
-        ("heads/mastery/texts/bias", "1", "bias"),
-        ("heads/mastery/texts/bias", True, "bias"),
-        ("heads/mastery/texts/bias", 1e300, "bias"),
-        ("heads/mastery/texts/words", [0.0] * 16_385, "words"),
-        ("heads/mastery/texts/signals/length/scale", 0.0, "scale"),
-        ("heads/mastery/texts/signals/other", {"mean": 0.0, "scale": 1.0, "weight": 1.0}, "the signals of this"),
-        ("roots", ["a question"], "roots"),
+        (PROMPTED, "embedder", "someone/model", "someone/model"),
+        *((PROMPTED, "k", k, "k:") for k in (-1, 65)),
+        (PROMPTED, "show", "all", "show:"),
+        (PROMPTED, "instruction", "x" * 4001, "instruction:"),
+        (PROMPTED, "code", 1, "code:"),
+        (LIGHT, "format", "keqa-program", "is no boundary model"),
+        (LIGHT, "version", 2, "another version"),
+        (LIGHT, "kind", "heavy", "another version"),
+        (LIGHT, "reads", "everything", "reads"),
+        (LIGHT, "embedder", "someone/model", "none of the built-in ones"),
+        (LIGHT, "embedder", "../folder", "none of the built-in ones"),
+        (LIGHT, "code", "x", "code"),
+        (LIGHT, "heads", {}, "mastery and certainty"),
+        (LIGHT, "heads/mastery/other", {}, "heads.mastery.other"),
+        (LIGHT, "heads/mastery/texts/bias", "1", "bias"),
+        (LIGHT, "heads/mastery/texts/bias", True, "bias"),
+        (LIGHT, "heads/mastery/texts/bias", 1e300, "bias"),
+        (LIGHT, "heads/mastery/texts/words", [0.0] * 16_385, "words"),
+        (LIGHT, "heads/mastery/texts/signals/length/scale", 0.0, "scale"),
+        (
+            make_model(),
+            "heads/mastery/texts/signals/other",
+            {"mean": 0.0, "scale": 1.0, "weight": 1.0},
+            "the signals of this",
+        ),
+        (LIGHT, "roots", ["a question"], "roots"),
     ],
 )
-def test_what_a_file_may_not_hold(path, new, message):
-    value = make_model().written()
+def test_what_a_file_may_not_hold(model, path, new, message):
+    value = model.written()
     inner = value
     *parts, last = path.split("/")
     for part in parts:

@@ -117,7 +117,7 @@ def structure(which: dspy.Adapter, signature: type[dspy.Signature], text: str) -
 
 @pytest.mark.parametrize("signature", ALL, ids=lambda one: one.__name__)
 @given(data=st.data())
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 def test_parsing_gives_back_what_the_lm_said(signature: type[dspy.Signature], data: st.DataObject) -> None:
     inputs, shown = data.draw(filled(signature)), data.draw(filled(signature))
     outputs = {name: data.draw(values(field)) for name, field in signature.output_fields.items()}

@@ -12,7 +12,8 @@ from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.ask import keeping, listen_to, tell_kept
+from keqa.programs.calls.ask import keeping, tell_kept
+from keqa.programs.calls.call_cache import install_cache
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -118,16 +119,17 @@ def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_o
         assert len(engine.calls) - before == calls
 
 
-@pytest.mark.usefixtures("memory_cache")
-def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made(scripted):
-    request = {"model": "m", "prompt": "p"}
-    with keeping(SimpleNamespace(cache=True)) as kept:
+def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made_which_is_forgotten_on_the_disk_too(tmp_path):
+    cache, request = Cache(True, True, str(tmp_path), 10**7), {"model": "m", "prompt": "p"}
+    with install_cache(cache), keeping(SimpleNamespace(cache=True)) as kept:
         dspy.cache.put(request, "reply")
-    assert dspy.cache.get(request) == "reply"
+    cache.memory_cache.clear()
+    assert cache.get(request) == "reply"
     [forget] = kept
-    forget()
-    assert dspy.cache.get(request) is None
-    forget()
+    for _ in range(2):
+        forget()
+        assert cache.get(request) is None
+    cache.disk_cache.close()
 
 
 def test_outside_of_a_call_nothing_is_kept():
@@ -141,16 +143,3 @@ def test_outside_of_a_call_nothing_is_kept():
         tell_kept(forget)
         tell_kept(forget)
     assert (len(outer), len(inner)) == (2, 1)
-
-
-def test_a_reply_is_forgotten_on_the_disk_too(tmp_path):
-    cache = Cache(True, True, str(tmp_path), 10**7)
-    listen_to(cache)
-    with keeping(None) as kept:
-        cache.put({"model": "m"}, "reply")
-    cache.memory_cache.clear()
-    assert cache.get({"model": "m"}) == "reply"
-    [forget] = kept
-    forget()
-    assert cache.get({"model": "m"}) is None
-    cache.disk_cache.close()

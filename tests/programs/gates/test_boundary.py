@@ -5,58 +5,32 @@ from fractions import Fraction
 
 import pytest
 from fixtures.boundary import make_model
+from fixtures.replies import Replies
 
 import keqa
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError
 from keqa.evaluation.evaluate import describe
 from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.boundary import Judgement
 from keqa.programs.build import Parts, make
-from keqa.programs.gate import Draw, Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.values import read_values, settings_of
 from keqa.programs.shared_draws import SharedDraws
 
-ANSWERS = {"DecomposeQuestion": {"quizzes": "[]"}, "AnswerQuiz": {"answer": "Bo"}, "JudgeConsistency": {"same": True}}
+SAYS = Replies(AnswerQuiz={"answer": "Bo"}, JudgeUtility={"helpful": True}, AnswerWithKnowledge={"answer": "Al"})
 
 
 @pytest.fixture
 def program(scripted, retriever):
     def made(gate, *passages):
-        lm, engine = scripted(
-            lambda name, inputs, config: ANSWERS.get(name, {"reasoning": "", "answer": "Al", "helpful": True})
-        )
+        lm, engine = scripted(SAYS)
         made = KEQA(retriever(*passages) if passages else None, decompose=False, gate=gate)
         made.set_lm(lm)
         return made, engine
 
     return made
-
-
-def drawn(count=1, likely=0.9, answer="Bo", **more):
-    draw = Draw(answer, abstained=answer is None, cluster=None if answer is None else 0, probability=likely)
-    return Draws(tries=5, made=[draw] * count, **more)
-
-
-@pytest.mark.parametrize(
-    ("reads", "settings", "draws", "said"),
-    [
-        ("draft", {}, drawn(0), 1),
-        ("draft", {}, drawn(), True),
-        ("draft", {}, drawn(likely=0.3), False),
-        ("draft", {"threshold": "0.95"}, drawn(), False),
-        # Without an answer nothing is known.
-        ("draft", {"threshold": 0}, drawn(answer=None, likely=None), False),
-        ("draws", {}, drawn(), 4),
-        ("draws", {}, drawn(5, 1.0), True),
-        ("quiz", {}, drawn(0, quiz="Who governs Marton?"), True),
-    ],
-)
-def test_what_is_read_is_drawn_and_decides(reads, settings, draws, said):
-    found = BoundaryGate(make_model(reads), **settings).decide(draws)
-    assert (found if isinstance(found, int) else found.known) is said
 
 
 @pytest.mark.parametrize(("likely", "known"), [(0.9, True), (0.2, False)])
@@ -145,17 +119,3 @@ def test_the_method_reads_the_file_that_the_user_names(tmp_path, retriever):
     assert program.gate == BoundaryGate(make_model(), threshold=Fraction(3, 5))
     # What one draft costs is seen in its own draws only.
     assert program.examination.shared.value is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("gate-boundary:model=nowhere.json", "nowhere.json is missing"),
-        ("gate-boundary", "gate-boundary needs its model"),
-        ("gate-boundary:model=3", "model must be a boundary model, or its file"),
-        ("gate-boundary:of=truth,model=nowhere.json", "of must be 'mastery' or 'certainty'"),
-    ],
-)
-def test_methods_that_cannot_be_made(text, message, retriever):
-    with pytest.raises((ConfigurationError, InputError), match=message):
-        make(parse_spec(text), Parts(retriever("x"), None, draws=SharedDraws()))

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from fixtures.boundary import make_model
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from keqa.metrics.answers import f1
 from keqa.programs.gate import Draw, Draws, leader, leader_is_fixed
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
+    BoundaryGate,
     CertaintyGate,
     ConfidenceGate,
     Gate,
@@ -110,6 +112,15 @@ ORACLE = OracleGate({QUIZ: ["Oslo"]})
         (PromptGate(), drawn(reply=False), 3),
         (PromptGate(), drawn("a", "a", "b", "c", "d", reply=False), True),
         (PromptGate(), drawn(*[None] * 5, reply=False), True),
+        # What a boundary model reads is drawn; without an answer nothing is known.
+        (BoundaryGate(make_model("draft")), drawn(), 1),
+        (BoundaryGate(make_model("draft")), drawn("Bo", likely=(0.9,)), True),
+        (BoundaryGate(make_model("draft")), drawn("Bo", likely=(0.3,)), False),
+        (BoundaryGate(make_model("draft"), threshold="0.95"), drawn("Bo", likely=(0.9,)), False),
+        (BoundaryGate(make_model("draft"), threshold=0), drawn(None), False),
+        (BoundaryGate(make_model("draws")), drawn("Bo", likely=(0.9,)), 4),
+        (BoundaryGate(make_model("draws")), drawn(*["Bo"] * 5, likely=(1.0,) * 5), True),
+        (BoundaryGate(make_model("quiz")), drawn(quiz="Who governs Marton?"), True),
     ],
 )
 def test_what_a_gate_decides(gate, draws, said):

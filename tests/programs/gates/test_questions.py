@@ -4,13 +4,14 @@ import asyncio
 
 import dspy
 import pytest
+from fixtures.replies import Replies
 from hypothesis import given
 from hypothesis import strategies as st
 
 import keqa
 from keqa.programs import KEQA
 from keqa.programs.calls.session import Session
-from keqa.programs.gates import ConfidenceGate, NeverRetrieveGate, PromptGate
+from keqa.programs.gates import NeverRetrieveGate, PromptGate
 from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence, read_confidence
 from keqa.programs.shared_draws import SharedDraws
 
@@ -50,7 +51,7 @@ def test_whatever_is_written_is_a_confidence_or_none(text):
 def saying(scripted, retriever):
     """A program by a gate whose LM says that it needs no passages and is sure, and its engine."""
     said = {"DecideRetrieval": {"retrieve": False}, "StateConfidence": {"confidence": "90"}}
-    lm, engine = scripted(lambda name, inputs, config: said.get(name, {"answer": "Oslo"}))
+    lm, engine = scripted(Replies(**said, AnswerQuiz={"answer": "Oslo"}))
     program = KEQA(retriever("Bergen."), decompose=False, gate=PromptGate(), workers=1)
     program.set_lm(lm)
     return program, engine
@@ -104,16 +105,8 @@ def test_it_is_asked_once_for_each_gate_on_shared_draws_as_it_was_taught(saying)
     assert any("Capital of Gondor?" in prompt for prompt in engine.prompts)
 
 
-def test_only_a_gate_that_asks_brings_the_predictor_and_a_saved_one_comes_back(tmp_path):
-    assert "examination.confidence.state" in dict(KEQA(None, gate=ConfidenceGate()).named_predictors())
-    program = KEQA(None, gate=PromptGate())
-    program.examination.decision.decide.demos = [{"question": "Capital of Gondor?", "retrieve": True}]
-    keqa.save(program, tmp_path / "deciding")
-    loaded = keqa.load(tmp_path / "deciding", None)
-    assert loaded.gate == PromptGate()
-    assert [dict(demo) for demo in loaded.examination.decision.decide.demos] == [
-        {"question": "Capital of Gondor?", "retrieve": True}
-    ]
+def test_a_gate_that_is_given_to_a_saved_program_brings_its_predictor_or_takes_it_away(tmp_path):
+    keqa.save(KEQA(None, gate=PromptGate()), tmp_path / "deciding")
     assert keqa.load(tmp_path / "deciding", None, threshold="1/2").examination.question is None
     keqa.save(KEQA(None), tmp_path / "voting")
     loaded = keqa.load(tmp_path / "voting", None, gate=PromptGate())

@@ -224,8 +224,3 @@ def test_a_saved_method_brings_its_settings_and_their_prompts():
     loaded.load_state(saved.dump_state())
     assert loaded.reason
     assert loaded.recall.demos[0]["reasoning"] == "It is known."
-    inside, outside = dspy.Module(), dspy.Module()
-    inside.program, outside.program = KBM(None), saved
-    with pytest.raises(ConfigurationError, match=r"other prompts than this program has .* such as gate=… or reason=…"):
-        inside.load_state(outside.dump_state())
-    assert not inside.program.reason

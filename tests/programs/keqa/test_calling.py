@@ -94,36 +94,28 @@ def test_selected_evidence_goes_beside_the_passages_or_instead(ask):
 
 
 @pytest.mark.parametrize(
-    ("setting", "source", "answer"),
+    ("settings", "source", "answer", "drawn"),
     [
-        ("largest_cluster", "largest_cluster", "1970"),
-        ("closed_book", "closed_book", "closed"),
-        ("top_passage", "passages", "October 9, 1968"),
+        ({"on_nothing_helpful": "largest_cluster"}, "largest_cluster", "1970", 5),
+        ({"on_nothing_helpful": "closed_book"}, "closed_book", "closed", 4),
+        ({"on_nothing_helpful": "top_passage"}, "passages", "October 9, 1968", 4),
+        ({"examine": False}, "closed_book", "closed", 0),
+        # Nothing found is nothing helpful.
+        ({"retriever": None}, "largest_cluster", "1970", 5),
     ],
 )
-def test_nothing_helpful(ask, setting, source, answer):
-    drawn = iter(["1968", "1969", "1970", "1971", "1970"])
+def test_nothing_helpful(ask, retriever, settings, source, answer, drawn):
+    texts = iter(["1968", "1969", "1970", "1971", "1970"])
     world = World(
-        AnswerQuiz=lambda i, c: {"answer": "closed" if c.temperature == 0 else next(drawn)},
+        AnswerQuiz=lambda i, c: {"answer": "closed" if c.temperature == 0 else next(texts)},
         JudgeUtility={"helpful": False},
     )
-    prediction, _ = ask("When?", world, decompose=False, workers=1, on_nothing_helpful=setting)
+    settings = {**settings, "retriever": retriever()} if "retriever" in settings else settings
+    prediction, engine = ask("When?", world, decompose=False, workers=1, **settings)
     assert (prediction.record.answer_source, prediction.answer) == (source, answer)
-    assert prediction.record.quizzes[0].complete is (setting == "largest_cluster")
+    draws = [config.temperature for name, _, config in engine.calls if name == "AnswerQuiz" and config.temperature]
+    assert (len(draws), prediction.record.quizzes[0].complete) == (drawn, drawn != 4)
     assert prediction.record.degradations == []
-
-
-def test_nothing_found_is_nothing_helpful(ask, retriever):
-    prediction, engine = ask("Where?", decompose=False, retriever=retriever())
-    assert prediction.record.answer_source == "largest_cluster"
-    assert engine.count["AnswerQuiz"] == 5
-
-
-def test_without_examination_nothing_helpful_is_closed_book(ask):
-    world = World(JudgeUtility={"helpful": False}, AnswerQuiz={"answer": "1968"})
-    prediction, engine = ask("When?", world, decompose=False, examine=False)
-    assert (prediction.answer, prediction.record.answer_source) == ("1968", "closed_book")
-    assert [config.temperature for name, _, config in engine.calls if name == "AnswerQuiz"] == [0.0]
 
 
 def test_five_abstentions_lead_to_retrieval(ask):

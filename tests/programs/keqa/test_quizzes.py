@@ -133,37 +133,28 @@ def test_traces_hold_complete_demonstrations(scripted, retriever):
 SINGLE = json.dumps([QUESTION])
 
 
+UNKNOWN = {"AnswerQuiz": {"answer": "unknown"}, "AnswerWithKnowledge": {"answer": "unknown"}}
+
+
 @pytest.mark.parametrize(
-    ("settings", "answer", "source", "summaries"),
+    ("settings", "replies", "answer", "source", "summaries"),
     [
-        ({}, "October 9, 1968", "passages", 0),
-        ({"summarize_single": True}, "1968", "summary", 1),
-        ({"summarize_single": True, "decompose": False}, "October 9, 1968", "passages", 0),
+        ({"summarize_single": False}, {}, "October 9, 1968", "passages", 0),
+        ({}, {}, "1968", "summary", 1),
+        ({"decompose": False}, {}, "October 9, 1968", "passages", 0),
+        # A summary that cannot be used, and nothing to summarize.
+        ({}, {"Summarize": "garbage"}, "October 9, 1968", "passages", 5),
+        ({}, UNKNOWN, "unknown", "passages", 0),
     ],
 )
-def test_whether_a_question_that_is_its_own_quiz_is_summarized_is_a_setting(ask, settings, answer, source, summaries):
-    prediction, engine = ask(world=World(DecomposeQuestion={"quizzes": SINGLE}), **settings)
-    assert (prediction.answer, prediction.record.answer_source) == (answer, source)
+def test_whether_a_question_that_is_its_own_quiz_is_summarized(ask, settings, replies, answer, source, summaries):
+    world = World(DecomposeQuestion={"quizzes": SINGLE}, **replies)
+    prediction, engine = ask(world=world, **{"summarize_single": True, **settings})
+    record = prediction.record
+    assert (record.answer, record.answer_source, record.fallback) == (answer, source, None)
     assert engine.count["Summarize"] == summaries
-    assert prediction.record.fallback is None
-
-
-def test_a_single_quiz_whose_summary_cannot_be_used_keeps_its_own_answer(ask):
-    world = World(DecomposeQuestion={"quizzes": SINGLE}, Summarize="garbage")
-    record = ask(world=world, summarize_single=True)[0].record
-    assert (record.answer, record.answer_source, record.fallback) == ("October 9, 1968", "passages", None)
     actions = [note.action for note in record.degradations if note.stage == "summarize"]
-    assert actions[-1] == "took the quiz's answer for the answer"
-
-
-def test_a_single_quiz_that_nothing_answers_is_not_summarized(ask):
-    world = World(
-        DecomposeQuestion={"quizzes": SINGLE},
-        AnswerQuiz={"answer": "unknown"},
-        AnswerWithKnowledge={"answer": "unknown"},
-    )
-    prediction, engine = ask(world=world, summarize_single=True)
-    assert (prediction.answer, engine.count["Summarize"]) == ("unknown", 0)
+    assert actions[-1:] == ["took the quiz's answer for the answer"] * (summaries > 1)
 
 
 BLOCKED = '["Who directed Up?", "Who directed Cars?", "When was #2 born?"]'

@@ -1,6 +1,7 @@
 """What labels say of sources, and what the story and the judge's verdicts make of that."""
 
 import pytest
+from fixtures.replies import Replies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,16 +116,17 @@ def asked(scripted):
     """What became of some passages, and which of them the judge was asked about."""
 
     def ask(*passages, labels=LABELS, helpful="governs", **settings):
-        def reply(name, inputs, config):
-            if name == "JudgeUtilities":
-                return {"helpful": dict.fromkeys(map(str, range(1, len(passages) + 1)), True)}
-            return {"helpful": helpful in inputs["passage"]} if name == "JudgeUtility" else {"answer": "Ann"}
-
         def search(query):
             dated = [one if isinstance(one, tuple) else (one, "") for one in passages]
             return [Passage(text, "", text, Place(date=date)) for text, date in dated]
 
-        lm, engine = scripted(reply)
+        lm, engine = scripted(
+            Replies(
+                JudgeUtilities={"helpful": dict.fromkeys(map(str, range(1, len(passages) + 1)), True)},
+                JudgeUtility=lambda i, c: {"helpful": helpful in i["passage"]},
+                AnswerWithKnowledge={"answer": "Ann"},
+            )
+        )
         reference = UtilityReference().fit(labels)
         program = KEQA(search, decompose=False, examine=False, reference=reference, unanswered="guess", **settings)
         program.set_lm(lm)

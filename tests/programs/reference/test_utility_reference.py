@@ -11,13 +11,15 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.one_quiz import REPLIES
+from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
-from keqa.programs.predictor import asking_for, leaving_out
+from keqa.programs.predictor import NOTHING, asking_for, leaving_out
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -237,18 +239,9 @@ def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
 # In the program.
 
 
-def reply(name: str, inputs: dict[str, str], config: Any):
-    return {
-        "DecomposeQuestion": {"quizzes": '["0 quiz"]'},
-        "JudgeUtility": {"helpful": True},
-        "AnswerWithKnowledge": {"answer": "Ann"},
-        "Summarize": {"explanation": "so", "answer": "Ann"},
-    }[name]
-
-
 @pytest.fixture
 def program(scripted, retriever, ten):
-    lm, engine = scripted(reply)
+    lm, engine = scripted(Replies(**{**REPLIES, "DecomposeQuestion": {"quizzes": '["0 quiz"]'}}))
     built = KEQA(retriever("0 one", "50 two"), examine=False, reference=ten)
     built.set_lm(lm)
     return SimpleNamespace(keqa=built, engine=engine, reference=ten)
@@ -287,6 +280,12 @@ def test_what_is_left_out_reaches_every_thread(program, way):
     with leaving_out("q1", "q10"):
         ways[way]()
     assert judged(program.engine) == {"0 one": [2, 3, 8, 9], "50 two": [6, 7, 8, 9]}
+
+
+def test_a_question_that_was_learned_from_is_not_shown_its_own_labels(program):
+    program.keqa.learned = NOTHING.and_from([SimpleNamespace(id="q1", question="Who is it?", choices=())], [])
+    program.keqa("who is  it?")
+    assert judged(program.engine) == {"0 one": [2, 3, 8, 9], "50 two": [6, 7, 9, 10]}
 
 
 def test_a_failing_embedder_costs_the_passages_and_is_recorded(program):

@@ -5,19 +5,33 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import dspy
 import numpy as np
 import pytest
+from fixtures.boundary import make_model
+from fixtures.choosers import chooser
 from fixtures.command_line import reply as of_carmouth
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.programs import KEQA
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.boundary.chooser import Choice
+from keqa.programs.fingerprint import program_fingerprint
+from keqa.programs.gates import (
+    BoundaryGate,
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    ProbabilityGate,
+    PromptGate,
+    RandomGate,
+)
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
@@ -25,6 +39,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
+from keqa.programs.saving.values import OWN, settings_of
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -108,6 +123,87 @@ def test_every_method_comes_back_as_it_was(name, tmp_path):
     assert type(loaded) is cls
     assert loaded.dump_state() == program.dump_state()
     assert loaded.bound.workers == 3
+
+
+# What brings parts along, and every gate that may be saved.
+VARIANTS = [
+    {"gate": CertaintyGate(Fraction(2, 3), "by_types", "types")},
+    {"gate": CertaintyGate(Fraction(-3, 2))},
+    {"gate": AlwaysRetrieveGate()},
+    {"gate": NeverRetrieveGate()},
+    {"gate": VoteGate(Fraction(1, 3), name="lenient")},
+    {"gate": LexicalSimilarityGate(Fraction(0), "token_f1")},
+    {"gate": ConfidenceGate(Fraction(9, 10))},
+    {"gate": ProbabilityGate(Fraction(1, 7))},
+    {"gate": RandomGate(Fraction(1), seed=3)},
+    {"gate": PromptGate()},
+    {"gate": BoundaryGate(make_model(), "certainty", "3/4")},
+    {"draft": True, "cite": True},
+    {"listwise": True, "select": "instead", "similarity": "hashing-64"},
+    {"unanswered": "raise", "look_first": False},
+    {"style": "report", "unanswered": "say"},
+    {"settle": "cascade", "chooser": chooser(0.9, {"draft": 0.3, "reading": 0.6}, onward=[0.7])},
+    {"settle": "reading", "arbiter": chooser(0.5, {})},
+]
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_a_keqa_comes_back_with_the_parts_that_its_settings_bring(settings, tmp_path):
+    program = KEQA(None, **settings)
+    for predictor in program.predictors():
+        predictor.demos = [dict.fromkeys(predictor.signature.fields)]
+    keqa.save(program, tmp_path / "program")
+    stated = KEQA(None)
+    stated.load_state(program.dump_state())
+    for again in (keqa.load(tmp_path / "program", None), stated):
+        assert (settings_of(again), again.dump_state()) == (settings_of(program), program.dump_state())
+        assert program_fingerprint(again) == program_fingerprint(program) != program_fingerprint(KEQA(None))
+
+
+@dataclass(frozen=True)
+class OwnGate(VoteGate):
+    """A gate that is code of the user's."""
+
+    name: str = "own"
+
+
+class OwnChooser:
+    """A chooser that is code of the user's."""
+
+    steps = (1, 2)
+
+    def __init__(self, right=0.9):
+        self.right = right
+
+    def choose(self, seen):
+        return Choice("draft", (self.right, 1 - self.right)[: len(seen.answers)])
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("gate", OwnGate()),
+        ("similarity", lambda triples, sentences: [0.0] * len(sentences)),
+        ("chooser", OwnChooser()),
+        ("arbiter", OwnChooser()),
+    ],
+)
+def test_what_is_code_of_the_users_has_to_be_given_again(name, own, tmp_path):
+    program = KEQA(None, tries=3, **{name: own})
+    assert settings_of(program)[name] == OWN
+    keqa.save(program, tmp_path / "program")
+    stated = KEQA(None, **{name: own})
+    stated.load_state(program.dump_state())
+    for again in (keqa.load(tmp_path / "program", None, **{name: own}), stated):
+        assert (again.tries, getattr(again, name)) == (3, own)
+    for load in (lambda: keqa.load(tmp_path / "program", None), lambda: KEQA(None).load_state(program.dump_state())):
+        with pytest.raises(ConfigurationError, match=f"compiled with a {name} of your own; give it again as {name}=…"):
+            load()
+
+
+def test_a_chooser_of_ones_own_is_told_by_what_it_holds():
+    first, same, other = (program_fingerprint(KEQA(None, chooser=OwnChooser(one))) for one in (0.9, 0.9, 0.8))
+    assert first == same != other
 
 
 def test_the_folder_tells_its_story(saved):
@@ -308,14 +404,13 @@ def test_where_no_program_is(tmp_path, content):
             keqa.load(place, None)
 
 
-@pytest.mark.parametrize("part", ["settings", "files", "signatures", "predictors", "about", "created", "reference"])
-@pytest.mark.parametrize("value", [7, [], {"x": 1}, {"x": {}}])
-def test_a_damaged_program_is_refused(saved, part, value):
-    if part == "about" and isinstance(value, dict):
-        return
-    change(saved, **{part: value})
-    with pytest.raises(ConfigurationError):
-        keqa.load(saved, None)
+def test_a_damaged_program_is_refused(saved):
+    state = json.loads((saved / "program.json").read_text())
+    for part in ("settings", "files", "signatures", "predictors", "about", "created", "reference"):
+        for value in (7, []) if part == "about" else (7, [], {"x": 1}, {"x": {}}):
+            change(saved, **{**state, part: value})
+            with pytest.raises(ConfigurationError):
+                keqa.load(saved, None)
 
 
 def test_what_a_program_learned_from_and_its_reference_are_checked(saved):
