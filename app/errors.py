@@ -3,6 +3,8 @@
 This module imports nothing of KEQA, so that every room can raise them without a cost.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -82,3 +84,9 @@ class StageError(_RebuiltError):
     def __init__(self, stage: str, cause: str, message: str) -> None:
         self.stage, self.cause, self.message = self._arguments = (stage, cause, message)
         super().__init__(f"{stage} failed ({cause}): {message}")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What an error about an unknown name says next, where a known one is near it; empty elsewhere."""
+    near = get_close_matches(name, known, 1)
+    return f"; is {near[0]} meant?" if near else ""

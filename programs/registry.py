@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, meant
 from keqa.programs.arguments import check
 from keqa.programs.gate import NamedGate, VoteGate
 from keqa.programs.gates import GATES, check_gate
@@ -184,8 +184,9 @@ def parse_spec(text: str) -> Spec:
     """Read a specification, such as ``rag:top_k=5``."""
     match = _SPEC.fullmatch(text.strip()) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None or match["name"] not in METHODS:
+        near = meant(text[:_LONGEST].partition(":")[0].strip().lower(), METHODS) or "."
         raise InputError(
-            f"{text!r} is no method. There are {', '.join(METHODS)}; arguments follow as NAME:argument=value"
+            f"{text!r} is no method{near} There are {', '.join(METHODS)}; arguments follow as NAME:argument=value"
         )
     arguments: dict[str, Any] = {}
     for part in (match["arguments"] or "").split(",") if match["arguments"] else ():

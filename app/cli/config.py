@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -17,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from keqa.cli.console import emit, table
 from keqa.cli.declare import argument
 from keqa.cli.options import AS_JSON, KeqaOptions
-from keqa.errors import InputError
+from keqa.errors import InputError, meant
 from keqa.storage.files import private_folder
 from keqa.storage.redaction import visible_line, without_keys
 from keqa.storage.untrusted import open_regular
@@ -31,7 +30,7 @@ _MOST_DOTS = 64
 _HARMLESS = frozenset(
     """
     max_tokens timeout no_cache index program retriever k answer_type split sample seed limit in_flight
-    stop_after_outages waiting grace port language
+    stop_after_outages waiting grace port language full quiet
     """.split()
 ) | {one.name for one in fields(KeqaOptions)}
 _PATHS = {"index", "program"} | {one.name for one in fields(KeqaOptions) if one.type == Path | None}
@@ -205,9 +204,8 @@ def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: A
         if any(word in name for word in _SECRET) and name not in known:
             raise InputError(f"{path}: {key} is not read from a file: keys and tokens are variables of the environment")
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            meant = f"; is {near[0].replace('_', '-')} meant?" if near else ""
-            raise InputError(f"{path}: no option that {where} is called {key}{meant}")
+            near = meant(name.replace("_", "-"), [option.replace("_", "-") for option in known])
+            raise InputError(f"{path}: no option that {where} is called {key}{near}")
         parts = _listed(value)
         if not all(isinstance(part, str | int | float) for part in parts):
             raise InputError(f"{path}: {key} must be a text, a number, true or false, or a list of these")
@@ -217,7 +215,7 @@ def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: A
 
 
 def _is_harmless(one: FileSetting) -> bool:
-    """Whether a stranger may set this: no path but one below the folder, no model, no address."""
+    """Whether a stranger may set this: no path but one below the folder, no model, no address; it may cost more."""
     if one.name not in _PATHS:
         return one.name in _HARMLESS
     here = Path().resolve()

@@ -101,15 +101,14 @@ def compare(
     elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
         why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
         raise MisplacedOptionError(why, *flags)
-    from keqa.evaluation.reports import effect_table, entries_of, read_brief, table, write
+    from keqa.evaluation.reports import entries_of, further, read_brief, table, write
 
     entries = entries_of([read_brief(file) for file in files])
     report = options.run.out / "report"
     write(report, entries)
     if not as_json:
-        results().print(table(entries))
-        if (effect := effect_table(entries)) is not None:
-            results().print(effect)
+        for one in (table(entries), *further(entries)):
+            results().print(one)
         results().print(f"Tables and figures: {report}", soft_wrap=True)
     if left_out:
         raise typer.Exit(UNANSWERED)

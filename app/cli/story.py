@@ -280,19 +280,40 @@ def _verdict(quiz: QuizRecord) -> Text:
         # What the draws agree on is not what decided.
         return plain(f"{quiz.stopped}: ").append(*words)
     parts = [] if quiz.consistency_exact is None else [_consistency(quiz)]
-    parts += [] if quiz.certainty is None else [f"certainty {quiz.certainty:.2f}"]
+    parts += [] if quiz.certainty is None else [_certainty(quiz, quiz.certainty)]
     return Text(f"{', '.join(parts)}: " if parts else "").append(*words)
 
 
 def _consistency(quiz: QuizRecord) -> str:
-    """T_c against α; where sampling ended early it is that of the samples drawn until then."""
-    if quiz.threshold_exact is None:
-        return f"consistency {quiz.consistency_exact}"
-    if quiz.complete:
-        return f"consistency {quiz.consistency_exact} {'≥' if quiz.known else '<'} {quiz.threshold_exact}"
-    if quiz.known:
+    """T_c against α; where sampling ended early it is that of the samples drawn until then.
+
+    Alone where the gate compares something else, and without a sign where that would be false: any gate may decide.
+    """
+    share, least, shown = quiz.consistency, quiz.threshold, f"consistency {quiz.consistency_exact}"
+    if quiz.certainty is not None or share is None or least is None or quiz.threshold_exact is None:
+        return shown
+    reached = share >= least
+    if quiz.complete and reached == quiz.known:
+        return f"{shown} {'≥' if reached else '<'} {quiz.threshold_exact}"
+    if quiz.known and reached:
         return f"consistency already {quiz.consistency_exact} ≥ {quiz.threshold_exact}"
-    return f"consistency {quiz.consistency_exact} so far, {quiz.threshold_exact} out of reach"
+    left = quiz.tries - len(quiz.samples)
+    if not (quiz.known or quiz.complete) and round(share + left / max(quiz.tries, 1), 9) < least:
+        return f"{shown} so far, {quiz.threshold_exact} out of reach"
+    return f"{shown} (threshold {quiz.threshold_exact})"
+
+
+def _certainty(quiz: QuizRecord, measure: float) -> str:
+    """The gate's measure against its threshold, in as many digits as make it true; without a sign where it is not."""
+    least, shown = quiz.threshold, f"certainty {measure:.2f}"
+    if least is None or quiz.threshold_exact is None:
+        return shown
+    reached = round(measure, 12) >= least
+    if reached != quiz.known:
+        return f"{shown} (threshold {quiz.threshold_exact})"
+    written = (f"{measure:.{digits}f}" for digits in range(2, 13))
+    exact = next(one for one in written if (float(one) >= least) == reached)
+    return f"certainty {exact} {'≥' if reached else '<'} {quiz.threshold_exact}"
 
 
 def _add_passages(tree: Tree, passages: list[PassageVerdict], evidence: Sequence[str], full: bool) -> None:

@@ -1,8 +1,8 @@
 """Tables and figures as data: what they hold, how it is shown, and the notes under it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Literal, NamedTuple
 
 
@@ -103,6 +103,12 @@ def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, r
     named = [list(row) for row in rows]
     columns = tuple(_column(key, cell) for key, cell in named[0])
     return Grid(name, title, columns, tuple(tuple(cell for _, cell in row) for row in named), notes, frozenset(ruled))
+
+
+def without_empty(rows: Sequence[Sequence[Named]]) -> list[list[Named]]:
+    """The rows without the columns in which nothing was measured for any of them."""
+    kept = [any(cell != EMPTY for _, cell in column) for column in zip(*rows, strict=True)]
+    return [list(compress(row, kept)) for row in rows]
 
 
 def _column(key: str | tuple[str, str] | Column, cell: Cell) -> Column:

@@ -6,7 +6,19 @@ from functools import cached_property
 from itertools import pairwise
 from typing import get_args
 
-from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, p_value, share, table, text
+from keqa.evaluation.reports.grid import (
+    EMPTY,
+    Cell,
+    Grid,
+    Named,
+    count,
+    number,
+    p_value,
+    share,
+    table,
+    text,
+    without_empty,
+)
 from keqa.evaluation.reports.parts import DECLINING_NOTE, any_touched, declining, searching, untouched, untouched_note
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
@@ -88,6 +100,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
     fares = {entry: Declining.of(entry.within()) for entry in entries}
     steps = any(measure("settled by quizzes", entry.within()) not in (None, 1) for entry in entries)
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
+    leads = without_empty([_lead(entry, ranking) for entry in entries])
     rows = [
         [
             ("method", text(entry.title)),
@@ -100,13 +113,13 @@ def overall(entries: Sequence[Entry]) -> Grid:
             ("not parsed", share(float(unparsed(entry.within())))),
             ("failed", count(sum(line.failed for line in entry.within()))),
             *rates[entry],
-            *_lead(entry, ranking),
+            *lead,
         ]
-        for entry in entries
+        for entry, lead in zip(entries, leads, strict=True)
     ]
     pairs = enumerate(pairwise(entries), start=1)
     ruled = [place for place, (one, other) in pairs if one.own != other.own or one is ranking.keqa]
-    notes = (*_notes(scores, ranking), *([DECLINING_NOTE] if declined else []), *rate_notes)
+    notes = (*_notes(scores, ranking, leads=any(leads)), *([DECLINING_NOTE] if declined else []), *rate_notes)
     return table("table1", f"Overall results on {len(ranking.every)} questions", rows, *notes, ruled=ruled)
 
 
@@ -156,14 +169,17 @@ def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
     return list(zip(heads, cells, strict=True))
 
 
-def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
+def _notes(scores: Sequence[_Score], ranking: _Ranking, *, leads: bool) -> Iterator[str]:
     entries, name = ranking.rows, ranking.name
-    yield (
-        f"Bold: the best of a column; underlined: the best existing method; * {name} is better than that one by a "
-        f"paired t-test, p < {number(_SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are "
-        "for one question; sent are the requests that no cache answered, of which one may carry several calls. "
-        f"{name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
+    better = f"; * {name} is better than that one by a paired t-test, p < {number(_SIGNIFICANT, 2).text}"
+    lead = (
+        f" {name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
         "and of McNemar's test on EM."
+    )
+    yield (
+        f"Bold: the best of a column; underlined: the best existing method{better if leads else ''}. A failed question "
+        "scores 0. Retrievals and LM calls are for one question; sent are the requests that no cache answered, of "
+        f"which one may carry several calls.{lead if leads else ''}"
     )
     if any(WITHOUT_REFERENCE in entry.title for entry in entries):
         yield (

@@ -27,10 +27,9 @@ def table(entries: Sequence[Entry]) -> Rendered:
     return Rendered(_noted(overall(main_rows(entries)), entries))
 
 
-def effect_table(entries: Sequence[Entry]) -> Rendered | None:
-    """What retrieval does to quizzes by what the LM knows, for a rich console; None where nothing can be compared."""
-    grid = retrieval_effect(entries)
-    return None if grid is None else Rendered(_noted(grid, entries))
+def further(entries: Sequence[Entry]) -> list[Rendered]:
+    """What stands below Table 1 on a rich console: the gates, whose rows it has not, and what retrieval does."""
+    return [Rendered(_noted(grid, entries)) for grid in (gates(entries), retrieval_effect(entries)) if grid is not None]
 
 
 def tables(entries: Sequence[Entry]) -> list[Grid]:

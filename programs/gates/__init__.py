@@ -6,7 +6,7 @@ process runs. docs/extending.md shows how.
 """
 
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from keqa.errors import ConfigurationError
@@ -108,6 +108,11 @@ def check_gate(gate: type[Any]) -> None:
         raise ConfigurationError(f"{name} has to be a NamedGate with a kind and, as a method, with a title")
     if not callable(getattr(gate, "decide", None)):
         raise ConfigurationError(f"{name} has no method decide; see keqa.programs.gates.Gate")
+    if missing := [one for one in ("name", "threshold") if not _has(gate, one)]:
+        raise ConfigurationError(
+            f"{name} has no {' and no '.join(missing)}: a gate has a name, for records, and a threshold, which is None "
+            "where it has none"
+        )
     if gate.savable and not is_dataclass(gate):
         raise ConfigurationError(f"{name} has to be a dataclass, or say savable = False: its fields are what is saved")
     if (there := GATES.get(name)) is not None and _home(there) != _home(gate):
@@ -116,6 +121,13 @@ def check_gate(gate: type[Any]) -> None:
     for other in questions():
         if question is not None and other.attribute == question.attribute and _home(other) != _home(question):
             raise ConfigurationError(f"the attribute {other.attribute!r} of {question.__name__} is {other.__name__}'s")
+
+
+def _has(gate: type[Any], name: str) -> bool:
+    """Whether each gate of a class has an attribute; an `__init__` that the class writes itself may set any."""
+    if hasattr(gate, name) or not (is_dataclass(gate) or gate.__init__ is object.__init__):
+        return True
+    return is_dataclass(gate) and name in {one.name for one in fields(gate)}
 
 
 def _home(cls: type[Any]) -> tuple[str, str]:

@@ -125,6 +125,7 @@ def test_what_a_question_cost(task, said):
 EARLY = KNOWN.model_copy(update={"complete": False, "samples": KNOWN.samples[:4]})
 OTHER = UNKNOWN.model_copy(update={"consistency_exact": None, "threshold_exact": None, "certainty": 0.256})
 DECIDED = {"certainty": 0.31, "stopped": "one draft decides: mastery 0.31 is below 4/5"}
+TENTH = {"complete": True, "threshold": 0.1, "threshold_exact": "1/10"}
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,24 @@ DECIDED = {"certainty": 0.31, "stopped": "one draft decides: mastery 0.31 is bel
         (
             UNKNOWN.model_copy(update=DECIDED),
             ["├── one draft decides: mastery 0.31 is below 4/5: unknown, so search\n"],
+        ),
+        # What a gate measures is what its threshold is for, and no sign stands where it would be false.
+        (
+            UNKNOWN.model_copy(update={**TENTH, "certainty": 0.0}),
+            ["├── consistency 1/5, certainty 0.00 < 1/10: unknown"],
+        ),
+        (UNKNOWN.model_copy(update={**TENTH, "certainty": 0.0999}), ["certainty 0.0999 < 1/10: unknown"]),
+        (
+            KNOWN.model_copy(update={"certainty": 0.8, "threshold": 0.8}),
+            ["consistency 4/5, certainty 0.80 ≥ 4/5: known"],
+        ),
+        (UNKNOWN.model_copy(update={**TENTH, "certainty": 0.5}), ["certainty 0.50 (threshold 1/10): unknown"]),
+        (UNKNOWN.model_copy(update=TENTH), ["├── consistency 1/5 (threshold 1/10): unknown"]),
+        (KNOWN.model_copy(update={"known": False}), ["├── consistency 4/5 (threshold 4/5): unknown"]),
+        (UNKNOWN.model_copy(update={"known": True}), ["├── consistency 1/5 (threshold 4/5): known"]),
+        (
+            UNKNOWN.model_copy(update={"threshold": 0.6, "threshold_exact": "3/5"}),
+            ["├── consistency 1/5 (threshold 3/5): unknown"],
         ),
         (QuizRecord(index=1, text="Why?", source="failed"), ["no answer (failed)"]),
     ],

@@ -254,18 +254,37 @@ function draws(quiz) {
 }
 
 function gate(quiz) {
-  const told = (quiz.drafted || quiz.gate === "chooser") && quiz.stopped, parts = told ? [quiz.stopped] : [];
-  if (!told && quiz.consistency_exact) {
-    if (!quiz.threshold_exact) parts.push(`consistency ${quiz.consistency_exact}`);
-    else if (quiz.complete !== false) {
-      parts.push(`consistency ${quiz.consistency_exact} ${quiz.known ? "≥" : "<"} ${quiz.threshold_exact}`);
-    } else if (quiz.known) parts.push(`consistency already ${quiz.consistency_exact} ≥ ${quiz.threshold_exact}`);
-    else parts.push(`consistency ${quiz.consistency_exact} so far, ${quiz.threshold_exact} out of reach`);
-  }
-  if (!told && quiz.certainty !== null && quiz.certainty !== undefined) parts.push(`certainty ${quiz.certainty.toFixed(2)}`);
+  const measured = quiz.certainty !== null && quiz.certainty !== undefined;
+  // What the draws agree on is not what decided.
+  const told = quiz.stopped && (quiz.drafted || quiz.gate === "chooser" || (measured && quiz.complete === false));
+  const parts = told ? [quiz.stopped] : [];
+  if (!told && quiz.consistency_exact) parts.push(consistency(quiz, measured));
+  if (!told && measured) parts.push(certainty(quiz));
   const verdict = quiz.known ? el("strong", { class: "good" }, "known") : el("strong", { class: "warn" }, "unknown, so search");
   const name = quiz.gate ? el("span", { class: "soft" }, ` (gate: ${quiz.gate})`) : "";
   return el("p", {}, parts.join(", ") + (parts.length ? ": " : ""), verdict, name);
+}
+
+// Any gate may decide: what is compared is what it compares, and a sign stands where it is true.
+function consistency(quiz, measured) {
+  const share = quiz.consistency, least = quiz.threshold, shown = `consistency ${quiz.consistency_exact}`;
+  if (measured || !quiz.threshold_exact) return shown;
+  const reached = share >= least, whole = quiz.complete !== false;
+  if (whole && reached === quiz.known) return `${shown} ${reached ? "≥" : "<"} ${quiz.threshold_exact}`;
+  if (quiz.known && reached) return `consistency already ${quiz.consistency_exact} ≥ ${quiz.threshold_exact}`;
+  const most = share + (quiz.tries - quiz.samples.length) / Math.max(quiz.tries, 1);
+  if (!quiz.known && !whole && Number(most.toFixed(9)) < least) return `${shown} so far, ${quiz.threshold_exact} out of reach`;
+  return `${shown} (threshold ${quiz.threshold_exact})`;
+}
+
+function certainty(quiz) {
+  const shown = (digits) => quiz.certainty.toFixed(digits), least = quiz.threshold;
+  if (!quiz.threshold_exact) return `certainty ${shown(2)}`;
+  const reached = Number(shown(12)) >= least;
+  if (reached !== quiz.known) return `certainty ${shown(2)} (threshold ${quiz.threshold_exact})`;
+  let digits = 2;
+  while (digits < 12 && (Number(shown(digits)) >= least) !== reached) digits += 1;
+  return `certainty ${shown(digits)} ${reached ? "≥" : "<"} ${quiz.threshold_exact}`;
 }
 
 function passageList(passages, quiz, number, places, data, of) {

@@ -60,9 +60,11 @@ def test_a_folder_goes_before_the_user_and_variables_before_both(keqa_command, f
 
 def test_harmless_settings_of_a_folder_are_used(keqa_command, folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
-    (folder / "keqa.toml").write_text('index = "my-index,other"\nprogram = "programs/mine"\n[ask]\ntries = 3\n')
+    (folder / "keqa.toml").write_text(
+        'index = "my-index,other"\nprogram = "programs/mine"\n[ask]\ntries = 3\nfull = true\n'
+    )
     rows = shown(keqa_command)
-    assert {rows[name][1] for name in ("index", "program", "[ask] tries")} == {"keqa.toml"}
+    assert {rows[name][1] for name in ("index", "program", "[ask] tries", "[ask] full")} == {"keqa.toml"}
     # A path below one's own folder is no path of this one.
     (folder / "keqa.toml").write_text('index = "~/notes-index"\nprogram = "~ann/x"\n')
     assert shown(keqa_command)["index"] == ("/home/ann/notes-index", "keqa.toml (not trusted)")

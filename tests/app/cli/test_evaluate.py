@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from servers.openai_server import markers
@@ -172,6 +173,13 @@ def test_a_method_that_cannot_be_asked_is_left_out_of_the_report(evaluate, serve
     assert (alone.code, "flare is left out" in alone.err) == (1, True)
     # A method asked for by itself is an error as any other.
     assert evaluate("flare").code == 2
+
+
+def test_the_table_of_gates_stands_below_that_of_the_other_methods(keqa_command, tmp_path):
+    runs = Path(__file__).parents[2] / "evaluation" / "reports" / "golden" / "gates"
+    out = keqa_command("compare", runs, "--out", tmp_path / "again").fine()
+    overall, gates = out.partition("\nGates")[::2]
+    assert ("Certainty" in overall, "Certainty" in gates) == (False, True)
 
 
 def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):

@@ -105,6 +105,27 @@ def test_by_what_a_question_was_settled_and_what_was_kept_over_what(shown):
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        ({"certainty": 0.0, "threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3, certainty 0.00 < 1/10"),
+        ({"certainty": 0.7996}, "consistency 1/3, certainty 0.7996 < 4/5"),
+        ({"certainty": 0.8}, "consistency 1/3, certainty 0.80 (threshold 4/5)"),
+        ({"threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3 (threshold 1/10)"),
+        ({"complete": False, "tries": 5}, "consistency 1/3 so far, 4/5 out of reach"),
+        ({"complete": False, "tries": 9}, "consistency 1/3 (threshold 4/5)"),
+        ({"complete": False, "certainty": 0.3, "stopped": "one draft decides"}, "one draft decides"),
+    ],
+)
+def test_what_a_gate_compares_is_compared_and_no_sign_is_false(shown, decided, said):
+    quiz = QUIZ.model_copy(update=decided)
+    page = shown(story_page(RECORD.model_copy(update={"quizzes": [quiz]})))
+    lines = page.get_by_role("region", name="Quiz 1").inner_text().splitlines()
+    assert f"{said}: unknown, so search (gate: votes)" in lines
+
+
+@pytest.mark.process
+@pytest.mark.slow
 def test_sources_of_one_title_are_told_apart_and_open(shown):
     page = shown(story_page(RECORD))
     lines = page.locator(".answer li").all_inner_texts()

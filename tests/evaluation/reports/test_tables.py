@@ -83,6 +83,13 @@ def test_scores_costs_and_marks_of_table_1(scored):
     assert grid.notes[-1] == "KEQA is the best in every column."
 
 
+def test_without_keqa_there_are_no_columns_for_its_lead(scored):
+    grid = overall(entries_of([scored("rag", RIVAL), scored("closed-book", LAST)]))
+    assert [column.full for column in grid.columns][-2:] == ["not parsed", "failed"]
+    assert not any("lead" in note for note in grid.notes)
+    assert grid.notes[-1] == "KEQA was not run: there is nothing to compare with."
+
+
 def test_shares_by_way_stand_beside_the_costs_where_questions_were_settled_in_several(run, line):
     ways = ("draft", "draft", "reading", "quizzes")
     settled = [line(place, 1.0, settled_by=way) for place, way in enumerate(ways)]

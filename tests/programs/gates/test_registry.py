@@ -6,7 +6,7 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.gates import GATES, ConfidenceGate, PromptGate, VoteGate, questions, saved_gate
+from keqa.programs.gates import GATES, ConfidenceGate, NamedGate, PromptGate, VoteGate, questions, saved_gate
 from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 from keqa.programs.registry import METHODS, Method, register_gate, register_method
 
@@ -66,13 +66,28 @@ def test_a_gate_that_cannot_be_registered(cls, message):
 
 
 def test_a_gate_that_is_saved_is_a_dataclass():
-    bare = {name: vars(VoteGate)[name] for name in ("decide", "kind", "title")}
+    bare = {name: vars(VoteGate)[name] for name in ("decide", "kind", "title", "name", "threshold")}
     cls = type("Bare", (VoteGate.__mro__[1],), {**bare, "method": "gate-bare"})
     with pytest.raises(ConfigurationError, match="Bare has to be a dataclass, or say savable = False"):
         register_gate(cls)
     cls.savable = False
     register_gate(cls)
     assert (GATES["Bare"], saved_gate("Bare"), saved_gate(3)) == (cls, None, None)
+
+
+def test_a_gate_has_a_name_and_a_threshold():
+    bare = {name: vars(VoteGate)[name] for name in ("decide", "kind", "title")}
+    bare |= {"method": "gate-bare", "savable": False}
+    nameless, named = (type("Bare", (NamedGate,), {**bare, **more}) for more in ({}, {"name": "bare"}))
+    with pytest.raises(ConfigurationError, match="Bare has no name and no threshold: a gate has a name, for records,"):
+        register_gate(nameless)
+    for cls in (named, dataclass(frozen=True)(named)):
+        with pytest.raises(ConfigurationError, match=r"Bare has no threshold: .* which is None where it has none"):
+            register_gate(cls)
+    assert "gate-bare" not in METHODS
+    # What a gate writes into itself is there once it is made.
+    writing = {"__init__": lambda self: vars(self).update(name="bare", threshold=None)}
+    assert register_gate(type("Bare", (NamedGate,), {**bare, **writing})) is METHODS["gate-bare"].gate
 
 
 def test_the_same_question_may_be_asked_by_two_gates():
