@@ -1,6 +1,7 @@
 """Holding a risk: a program that is calibrated by the run file of its own answers to questions with known ones."""
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from keqa.evaluation.evaluate import describe
 from keqa.evaluation.records import RunSettings, differences
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
+from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
@@ -39,14 +41,20 @@ def hold_risk(
     """
     program = program_within(program, "keqa.hold_risk")
     header = read_header(run_file)
-    now = header.model_copy(update={"configuration": RunSettings.model_validate(describe(program))})
-    changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
-    if changed:
-        raise InputError(
-            f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run of "
-            "this one"
-        )
-    held = calibrate(outcomes_of(run_file), risk, delta, seed)
+    with ExitStack() as undone:
+        if isinstance(program, KEQA) and program.style is None and program.writes:
+            # What was measured is short answers, and no other is known to hold a risk.
+            program.style = "short"
+            undone.callback(setattr, program, "style", None)
+        now = header.model_copy(update={"configuration": RunSettings.model_validate(describe(program))})
+        changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
+        if changed:
+            raise InputError(
+                f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run "
+                "of this one"
+            )
+        held = calibrate(outcomes_of(run_file), risk, delta, seed)
+        undone.pop_all()
     program.abstention = held.abstention
     return held
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, Self
 
 from keqa.data.example import Example
 from keqa.errors import InputError
-from keqa.metrics.answers import same_answer
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.alignment import Settled, settled_quizzes
 from keqa.optimize.asking import Calls, Trace
 from keqa.optimize.boundary.choosing import FEWEST, Learner, Price
 from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.tuning import SETTLE, Point, Tuning
-from keqa.programs.boundary.chooser import Chooser
+from keqa.programs.boundary.chooser import WAYS, Chooser
 from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
@@ -105,7 +105,7 @@ class Ways:
             else:
                 own = way == tuning.best.settings[SETTLE]
                 found = Tried(tuning.best, {}) if own else self._measured(way)
-                self.tried.append(self._trained(found) if CASCADE in ways else found)
+                self.tried.append(self._trained(found) if len(ways) > 1 else found)
             tuning.asking.progress("settling", done, len(ways))
         return self
 
@@ -141,7 +141,7 @@ class Ways:
         """A way with what was tuned for the quizzes; where `pick` is left open, one that reads also without picking."""
         choice = {**self.tuning.best.settings, SETTLE: way}
         choice["pick"] = choice["pick"] if pick is None else pick
-        reads = pick is None and way in ("reading", CASCADE) and False in self.tuning.values["pick"]
+        reads = pick is None and way == "reading" and False in self.tuning.values["pick"]
         forms = [choice, {**choice, "pick": False}] if reads and choice["pick"] else [choice]
         points = [self.tuning.measured(one, **choosers) for one in forms]
         return Tried(max(points, key=lambda point: point.objective), choosers)
@@ -157,9 +157,9 @@ class Ways:
         by_way = {one.way: one for one in self.tried}
         pick = bool(by_way["reading"].point.settings["pick"])
         answered = self.answered
-        told = [bool(_said("reading", trace.record)) for trace in answered.get("reading", ())]
-        first = [answered["reading" if read else "quizzes"][place].score for place, read in enumerate(told)]
-        self.tried.append(self._measured(CASCADE, pick)._replace(trained=tuple(first)))
+        read, apart = (answered.get(way, []) for way in ("reading", "quizzes"))
+        first = [one if _tells("reading", one) else other for one, other in zip(read, apart, strict=True)]
+        self.tried.append(self._measured(CASCADE, pick)._replace(trained=tuple(one.score for one in first)))
         try:
             if not answered:
                 raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
@@ -174,10 +174,12 @@ class Ways:
         arbiter = next(one for one in self.tried if one.way == "quizzes").choosers
         for factor in _FACTORS:
             chosen = learner.chooser(factor * call, factor * retrieval, prices)
-            ways = [chosen.believed[one.question] for one in self.train]
-            scores = tuple(answered[way][place].score for place, way in enumerate(ways))
+            scores = [
+                _settled({way: traces[place] for way, traces in answered.items()}, chosen.chances[one.question]).score
+                for place, one in enumerate(self.train)
+            ]
             found = self._measured(CASCADE, pick, **arbiter, chooser=chosen.chooser)
-            cascades.append(found._replace(trained=scores))
+            cascades.append(found._replace(trained=tuple(scores)))
         best = cheapest_of_the_best([*self.tried, *cascades])
         self.tried.append(best if best in cascades else cascades[0])
 
@@ -188,6 +190,7 @@ class Ways:
             found = self._measured("quizzes", arbiter=Learner(conflicts).chooser(0, 0).chooser)
             place = next(place for place, one in enumerate(self.tried) if one.way == "quizzes")
             if found.point.objective > self.tried[place].point.objective:
+                # It decides on a few quizzes: what it makes of the training questions is not asked once more.
                 self.tried[place] = found._replace(trained=self.tried[place].trained)
 
     def _trained(self, tried: Tried) -> Tried:
@@ -232,6 +235,19 @@ def _said(way: str, record: QuestionRecord | None) -> str:
     if record is None or record.answer is None or record.unanswered is not None:
         return ""
     return record.answer if way != "reading" or record.quizzes[0].source == "passages" else ""
+
+
+def _tells(way: str, trace: Trace) -> bool:
+    """Whether a way answers a question: an answer that says something, and one from passages where it reads."""
+    said = _said(way, trace.record)
+    return bool(said) and not is_abstention(said, trace.example.choices)
+
+
+def _settled(traces: Mapping[str, Trace], chances: Sequence[float]) -> Trace:
+    """What is most probably right of the answers that a question has when it is settled, or the last of them."""
+    by_way = {way: chance for way, chance in zip(WAYS, chances, strict=False) if way in traces}
+    telling = [way for way in by_way if _tells(way, traces[way])]
+    return traces[max(telling, key=by_way.__getitem__, default=[*by_way][-1])]
 
 
 def conflicts_in(answered: Sequence[Trace]) -> list[RecordedOutcome]:

@@ -60,8 +60,8 @@ class Chosen(NamedTuple):
     calls: float
     retrievals: float
     settled: dict[Way, float]
-    believed: dict[str, Way]
-    """Of each question the way whose answer it takes."""
+    chances: dict[str, list[float]]
+    """How probably each answer to a question is right, of those that there are when it is settled."""
 
 
 def fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regression, Array]:
@@ -113,8 +113,7 @@ class Learner:
         costs = [cost_per_call * price.calls + cost_per_retrieval * price.retrievals for price in prices]
         # From the last step to the first, since what a step is worth depends on what follows.
         seen = self.steps[last]
-        believed = seen.probabilities.argmax(1)
-        right = seen.right[questions, believed]
+        chances, right = seen.probabilities.tolist(), seen.right[questions, seen.probabilities.argmax(1)]
         worth, settled = right, np.full(len(questions), last)
         steps = [Step(right=seen.regression)]
         for place in reversed(range(last)):
@@ -122,8 +121,9 @@ class Learner:
             first, terms = seen.signals[: len(questions)], seen.terms[: len(questions)]
             onward, said = fitted(first, terms, np.clip(worth, 0, 1), self.fold)
             asks_on = said - cost > seen.probabilities.max(1)
-            own = seen.probabilities.argmax(1)
-            believed, right = np.where(asks_on, [believed, right], [own, seen.right[questions, own]])
+            right = np.where(asks_on, right, seen.right[questions, seen.probabilities.argmax(1)])
+            own = seen.probabilities.tolist()
+            chances = [later if on else now for on, later, now in zip(asks_on, chances, own, strict=True)]
             worth = np.where(asks_on, worth - cost, right)
             settled = np.where(asks_on, settled, place)
             steps.insert(0, Step(right=seen.regression, onward=onward, cost=cost))
@@ -134,5 +134,5 @@ class Learner:
         )
         shares = {way: float((settled == place).mean()) for place, way in enumerate(WAYS[self.first :][: last + 1])}
         chooser = Chooser(steps=[_PASSED] * self.first + steps, roots=self.roots)
-        ways = {question: WAYS[int(place)] for question, place in zip(self.questions, believed, strict=True)}
-        return Chosen(chooser, float(right.mean()), float(calls), float(retrievals), shares, ways)
+        by_question = dict(zip(self.questions, chances, strict=True))
+        return Chosen(chooser, float(right.mean()), float(calls), float(retrievals), shares, by_question)

@@ -3,12 +3,14 @@
 import pytest
 from fixtures.run_files import shown
 
+import keqa
 from keqa.errors import InputError
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.reports import entries_of, tables
 from keqa.evaluation.risk import hold_risk, outcomes_of, refuse_calibrated
 from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.optimize.abstention import UnheldRiskError
+from keqa.programs.keqa import KEQA
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +73,26 @@ def test_the_answers_of_another_program_calibrate_nothing(closed_book, run_file)
     other.answer.demos = [{"question": "Who governs Rome?", "answer": "Nero"}]
     with pytest.raises(InputError, match=r"holds the answers of another program .*prompts was"):
         hold_risk(other, run_file, 0.2)
+
+
+def test_over_documents_of_ones_own_it_is_of_short_answers(scripted, retriever, tmp_path):
+    def reply(name, inputs, config):
+        return {"support": "no"} if name == "JudgeSupport" else knows_towns(name, inputs, config)
+
+    lms = keqa.build_roles(scripted(reply)[0])
+
+    def made(**more):
+        searched = retriever(*(f"Somebody{n} governs Town{n}." for n in range(0, COUNT, 2)))
+        searched.own_documents = True
+        return KEQA(searched, lms=lms, settle="reading", pick=False, top_k=COUNT, **more)
+
+    evaluate(made(style="short"), towns(), out=tmp_path / "run.jsonl", dataset="towns", split="dev")
+    program = made()
+    with pytest.raises(UnheldRiskError):
+        hold_risk(program, tmp_path / "run.jsonl", 0.001)
+    assert (program.style, program.abstention) == (None, None)
+    hold_risk(program, tmp_path / "run.jsonl", 0.2)
+    assert program.style == "short"
 
 
 def test_what_failed_says_nothing_of_what_is_known(program, run_file):

@@ -173,22 +173,46 @@ def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(s
     assert [loaded(one.question).record.settled_by for one in world.val[:3]] == ["draft", "reading", "quizzes"]
 
 
-@pytest.mark.parametrize(("train", "kept"), [(50, "reading"), (49, "draft")])
+@pytest.mark.parametrize(
+    ("train", "ways", "kept"),
+    [
+        (50, ("draft", "reading", "cascade"), "reading"),
+        (50, ("draft", "reading"), "reading"),
+        (49, ("draft", "reading", "cascade"), "draft"),
+    ],
+)
 def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say_so(
-    setting, town, compiled, train, kept
+    setting, town, compiled, train, ways, kept
 ):
     class KnowsTheLast(type(reads(town))):
         def AnswerQuiz(self, inputs, config, shown):
             number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
             return {"answer": f"Ann Spouse{number}" if number >= train else "unknown"}
 
-    found = compiled(setting(KnowsTheLast(), train=train, val=5))
-    ways = {way["settle"]: (way["score"], way.get("training_score")) for way in found.report.settling["ways"]}
-    assert (ways["draft"], ways["reading"]) == (
-        (1.0, 0.0 if train >= 50 else None),
-        (1.0, 1.0 if train >= 50 else None),
-    )
+    found = compiled(setting(KnowsTheLast(), train=train, val=5), grid=ONLY_WAYS | {"settle": ways})
+    scores = {way["settle"]: (way["score"], way.get("training_score")) for way in found.report.settling["ways"]}
+    assert scores["draft"] == (1.0, 0.0 if train >= 50 else None)
+    assert scores["reading"] == (1.0, 1.0 if train >= 50 else None)
     assert found.report.settling["kept"] == kept
+
+
+@pytest.mark.parametrize(("whole", "cascade"), [("unknown", 1.0), ("Al Wrong", 0.04)])
+def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, town, compiled, whole, cascade):
+    class ReadsQuizzes(town):
+        def JudgeUtility(self, inputs, config, shown):
+            return {"helpful": True}
+
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            said = super().AnswerWithKnowledge(inputs, config, True)
+            number = int("".join(char for char in inputs["question"] if char.isdigit()))
+            return {"answer": whole} if "mayor of" in inputs["question"] and number % 25 else said
+
+    # Memory is no answer here, and readings are weak.
+    grid = ONLY_WAYS | {"settle": ("reading", "quizzes", "cascade")}
+    found = compiled(setting(ReadsQuizzes(), train=75, val=5), grid=grid)
+    scores = {way["settle"]: way["training_score"] for way in found.report.settling["ways"]}
+    assert scores == {"reading": 0.04, "quizzes": 1.0, "cascade": cascade}
+    assert (found.report.settling["kept"], found.report.problems) == ("quizzes", [])
 
 
 def test_too_few_questions_teach_no_chooser_and_are_not_asked_for_one(setting, town, compiled):

@@ -63,6 +63,7 @@ class OwnGate:
         ({"threshold": 0}, "KEQA: threshold must be a number above 0 and at most 1, such as 0.8 or '4/5', not 0"),
         ({"select": "both"}, "KEQA: select must be True, False, 'beside' or 'instead', not 'both'"),
         ({"on_nothing_helpful": "?"}, "must be 'largest_cluster', 'closed_book' or 'top_passage', not '?'"),
+        ({"settle": "guess"}, "KEQA: settle must be 'draft', 'reading', 'quizzes' or 'cascade', not 'guess'"),
         ({"unanswered": "no"}, "KEQA: unanswered must be 'say', 'guess', 'raise' or None, not 'no'"),
         ({"extract_sentences": 0}, "KEQA: extract_sentences must be a whole number from 1 to 1,000 or None, not 0"),
         ({"reference": "own"}, "KEQA: reference must be a utility reference, or a function"),

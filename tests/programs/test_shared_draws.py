@@ -278,3 +278,8 @@ async def test_where_the_maker_is_stopped_or_fails_the_others_try_for_themselves
     assert (type(failed), type(stopped)) == (ConfigurationError, asyncio.CancelledError)
     assert [one.answer for one in others] == ["Oslo", "Oslo"]
     assert len(made) == 2
+
+
+def test_a_gate_by_probability_wants_draws_that_have_them(norway):
+    with pytest.raises(ConfigurationError, match=r"needs SharedDraws\(probabilities=True\)"):
+        SharedDraws().sharing(norway()[0], ProbabilityGate())
