@@ -126,7 +126,8 @@ class Ways:
             return f"{said}: it is as good as {best.way}, within a standard error, and costs less"
         rest = any(as_good(one.scores, kept.scores) for one in self.tried if one is not kept)
         more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
-        return f"{said}: nothing scores better, and {more}"
+        over = " on validation and training questions together" if kept.trained else ""
+        return f"{said}: nothing scores better{over}, and {more}"
 
     def about(self) -> dict[str, Any]:
         names = ("score", "calls", "retrievals", "tokens")
