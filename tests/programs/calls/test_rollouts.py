@@ -19,17 +19,6 @@ QUESTION = "Who is it?"
 ADVICE = {"qa.answering.answer": "Say it in one word.", "qa.decomposition.decompose": "One quiz is enough."}
 
 
-class Nesting(dspy.Module):
-    """A user's module with a program in it."""
-
-    def __init__(self, qa: Any) -> None:
-        super().__init__()
-        self.qa = qa
-
-    def forward(self, question: str) -> dspy.Prediction:
-        return dspy.Prediction(answer=self.qa(question=question).answer)
-
-
 class Advising(ScriptedEngine):
     """Answers, and advises as ``dspy.Refine`` asks it to."""
 
@@ -85,7 +74,9 @@ def test_each_attempt_draws_again_and_a_repeated_one_the_same(scripted, retrieve
     lm = dspy.LM("scripted/m", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, temperature=0.0)
 
     def attempts() -> list[list[int]]:
-        nesting = Nesting(KEQA(retriever("text"), lms=keqa.Roles(lm, lm, lm) if bound == "by role" else None, tries=3))
+        nesting = one_quiz.Nesting(
+            KEQA(retriever("text"), lms=keqa.Roles(lm, lm, lm) if bound == "by role" else None, tries=3)
+        )
         if bound == "by the parent":
             nesting.set_lm(lm)
         seen: list[list[int]] = []
@@ -111,7 +102,7 @@ def test_each_attempt_draws_again_and_a_repeated_one_the_same(scripted, retrieve
 @pytest.mark.server
 def test_what_refine_advises_reaches_the_predictors(asked, retriever):
     lm, engine = asked
-    nesting = Nesting(KEQA(retriever("text"), tries=3))
+    nesting = one_quiz.Nesting(KEQA(retriever("text"), tries=3))
     with dspy.context(lm=lm):
         dspy.Refine(module=nesting, N=2, reward_fn=nowhere_near, threshold=1.0)(question=QUESTION)
     hints = [(name, inputs.get("hint_")) for name, inputs, _ in engine.calls]
@@ -130,8 +121,8 @@ def test_roles_of_their_own_go_into_the_wrapped_program(scripted, retriever):
     )
     program = KEQA(retriever("text"), lms=keqa.Roles(task, judge, judge), tries=3)
     with pytest.raises(ValueError, match="Multiple LMs"):
-        dspy.BestOfN(module=Nesting(program), N=2, reward_fn=nowhere_near, threshold=1.0)(question=QUESTION)
-    inside = Nesting(dspy.BestOfN(module=program, N=2, reward_fn=nowhere_near, threshold=1.0))
+        dspy.BestOfN(module=one_quiz.Nesting(program), N=2, reward_fn=nowhere_near, threshold=1.0)(question=QUESTION)
+    inside = one_quiz.Nesting(dspy.BestOfN(module=program, N=2, reward_fn=nowhere_near, threshold=1.0))
     assert inside(question=QUESTION).answer == "Ann"
     assert [engine.count["DecomposeQuestion"] for engine in engines] == [2, 0]
     assert [engine.count["JudgeUtility"] for engine in engines] == [0, 2]
