@@ -54,15 +54,19 @@ def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
 
 
 class Tried(NamedTuple):
-    """A way that was tried, the choosers that it goes by, and its scores on the training questions, if it has any."""
+    """A way that was tried, the choosers that it goes by, and the training questions as it answers them, if it was."""
 
     point: Point
     choosers: Mapping[str, Chooser]
-    trained: tuple[float, ...] = ()
+    answered: tuple[Trace, ...] = ()
 
     @property
     def way(self) -> str:
         return str(self.point.settings[SETTLE])
+
+    @property
+    def trained(self) -> tuple[float, ...]:
+        return tuple(one.score for one in self.answered)
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -73,6 +77,11 @@ class Tried(NamedTuple):
     def score(self) -> float:
         """Their mean, by which ways are compared."""
         return sum(self.scores) / len(self.scores)
+
+    @property
+    def objective(self) -> float:
+        """The same less what it costs, as the validation questions say it."""
+        return self.score - self.point.score + self.point.objective
 
 
 def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
@@ -91,8 +100,6 @@ class Ways:
     threshold: float
     """From what score on an answer is right."""
     tried: list[Tried] = field(default_factory=list)
-    answered: dict[str, list[Trace]] = field(default_factory=dict)
-    """The training questions by the way in which they were answered, where they are enough to learn from."""
     problems: list[str] = field(default_factory=list)
 
     def run(self) -> Self:
@@ -105,7 +112,8 @@ class Ways:
             else:
                 own = way == tuning.best.settings[SETTLE]
                 found = Tried(tuning.best, {}) if own else self._measured(way)
-                self.tried.append(self._trained(found) if len(ways) > 1 else found)
+                forms = [self._trained(one) for one in (found, *self._reasoned(found))] if len(ways) > 1 else [found]
+                self.tried.append(max(forms, key=lambda one: one.objective))
             tuning.asking.progress("settling", done, len(ways))
         return self
 
@@ -138,14 +146,22 @@ class Ways:
         ]
         return {"ways": ways, "kept": self.kept.way, "why": self.why}
 
-    def _measured(self, way: str, pick: bool | None = None, **choosers: Chooser) -> Tried:
-        """A way with what was tuned for the quizzes; where `pick` is left open, one that reads also without picking."""
-        choice = {**self.tuning.best.settings, SETTLE: way}
-        choice["pick"] = choice["pick"] if pick is None else pick
-        reads = pick is None and way == "reading" and False in self.tuning.values["pick"]
+    def _measured(self, way: str, form: Mapping[str, Any] | None = None, **choosers: Chooser) -> Tried:
+        """A way with what was tuned for the quizzes; where its form is left open, reading also without picking."""
+        choice = {**self.tuning.best.settings, SETTLE: way, **(form or {})}
+        reads = form is None and way == "reading" and False in self.tuning.values["pick"]
         forms = [choice, {**choice, "pick": False}] if reads and choice["pick"] else [choice]
         points = [self.tuning.measured(one, **choosers) for one in forms]
         return Tried(max(points, key=lambda point: point.objective), choosers)
+
+    def _reasoned(self, tried: Tried) -> list[Tried]:
+        """Reading with a chain of thought where it has none, or without one: few questions tell little of either."""
+        choice = tried.point.settings
+        others = [one for one in self.tuning.values["reason"] if one != choice["reason"]]
+        # What cites has no place for thoughts.
+        pick = choice["pick"] and not choice["cite"]
+        forms = [{**choice, "reason": one, "pick": pick} for one in others] if tried.way == "reading" else []
+        return [tried._replace(point=self.tuning.measured(form)) for form in forms]
 
     def _cascade(self) -> None:
         """Learn the arbiter and the chooser from what the ways before answer to the training questions.
@@ -156,11 +172,11 @@ class Ways:
         if self.kept.way == "draft":
             return
         by_way = {one.way: one for one in self.tried}
-        pick = bool(by_way["reading"].point.settings["pick"])
-        answered = self.answered
-        read, apart = (answered.get(way, []) for way in ("reading", "quizzes"))
-        first = [one if _tells("reading", one) else other for one, other in zip(read, apart, strict=True)]
-        self.tried.append(self._measured(CASCADE, pick)._replace(trained=tuple(one.score for one in first)))
+        form = {name: by_way["reading"].point.settings[name] for name in ("pick", "reason")}
+        answered = {way: one.answered for way, one in by_way.items() if one.answered}
+        read, apart = (by_way[way].answered for way in ("reading", "quizzes"))
+        first = tuple(one if _tells("reading", one) else other for one, other in zip(read, apart, strict=True))
+        self.tried.append(self._measured(CASCADE, form)._replace(answered=first))
         try:
             if not answered:
                 raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
@@ -175,12 +191,12 @@ class Ways:
         arbiter = next(one for one in self.tried if one.way == "quizzes").choosers
         for factor in _FACTORS:
             chosen = learner.chooser(factor * call, factor * retrieval, prices)
-            scores = [
-                _settled({way: traces[place] for way, traces in answered.items()}, chosen.chances[one.question]).score
+            settled = tuple(
+                _settled({way: traces[place] for way, traces in answered.items()}, chosen.chances[one.question])
                 for place, one in enumerate(self.train)
-            ]
-            found = self._measured(CASCADE, pick, **arbiter, chooser=chosen.chooser)
-            cascades.append(found._replace(trained=tuple(scores)))
+            )
+            found = self._measured(CASCADE, form, **arbiter, chooser=chosen.chooser)
+            cascades.append(found._replace(answered=settled))
         best = cheapest_of_the_best([*self.tried, *cascades])
         self.tried.append(best if best in cascades else cascades[0])
 
@@ -192,7 +208,7 @@ class Ways:
             place = next(place for place, one in enumerate(self.tried) if one.way == "quizzes")
             if found.point.objective > self.tried[place].point.objective:
                 # It decides on a few quizzes: what it makes of the training questions is not asked once more.
-                self.tried[place] = found._replace(trained=self.tried[place].trained)
+                self.tried[place] = found._replace(answered=self.tried[place].answered)
 
     def _trained(self, tried: Tried) -> Tried:
         """A way with its scores on the training questions; draws are those of tuning, as many as a question takes."""
@@ -201,9 +217,9 @@ class Ways:
         tuning, asking = self.tuning, self.tuning.asking
         asking = asking.on(Calls(probabilities=tuning.draws.probabilities, store=asking.journal))
         program = tuning.program_of(tried.point.settings)
-        traces = asking.traces(program, self.train, f"answering training questions ({tried.way})")
-        self.answered[tried.way] = traces
-        return tried._replace(trained=tuple(one.score for one in traces))
+        return tried._replace(
+            answered=tuple(asking.traces(program, self.train, f"answering training questions ({tried.way})"))
+        )
 
 
 def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> list[RecordedOutcome]:

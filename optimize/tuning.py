@@ -124,6 +124,7 @@ def _used(program: KEQA) -> dict[str, bool]:
         **dict.fromkeys(("tries", "temperature", "top_p"), examined),
         **dict.fromkeys(("summarize_single", "summarize_known"), program.decompose),
         "read_together": program.decompose and retrieves,
+        "reason": retrieves and not program.declines and not program.select and program.extract_sentences is None,
         # Who set another way wants that.
         SETTLE: program.settle == "quizzes",
         "threshold": examined and has_tunable_threshold(program.gate),

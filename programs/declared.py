@@ -177,6 +177,11 @@ class DeclaredKeqa(CommonSettings):
     ] = False
     """The 8 best of the 3 best passages of each search are read. Where guesses are not wanted, all quizzes must have an
     answer before."""
+    reason: Annotated[
+        bool, _switch("Write a chain of thought over the passages before the answer, in the same call.")
+    ] = False
+    """The explanation of a question that is answered by one reading is then that thought. It has no effect where
+    guesses are not wanted, nor beside `select`, `extract_sentences` or what cites."""
     prefer_reliable: Annotated[
         bool,
         _switch(

@@ -34,7 +34,7 @@ from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdat
 from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError, interleaved
 from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.selection import Selection, Similarity
-from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
+from keqa.programs.stages.stage import Answering, Decomposition, Reasoning, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
 from keqa.retrievers.base import Hit, Retriever
 
@@ -86,6 +86,7 @@ class KEQA(Program):
         self.documents: OwnDocuments | None = None
         self.drafting: Drafting | None = None
         self.citing: Citing | None = None
+        self.reasoning: Reasoning | None = None
         self.writing: Writing | None = None
         self.fit_parts()
         self.bind_lms(lms)
@@ -183,13 +184,16 @@ class KEQA(Program):
         chosen, answer = self.settings, self.answering.answer
         papers = {"quiz": self.examination.quiz, "answer": answer, "support": self.picking.judge}
         drafts = chosen.draft and chosen.decompose and chosen.examine
-        cites = chosen.cite and chosen.pick and not chosen.select and chosen.extract_sentences is None
+        whole = not chosen.select and chosen.extract_sentences is None
+        cites = chosen.cite and chosen.pick and whole
         written = {"write": answer, "items": answer, "compare": answer, "support": self.picking.judge}
         self.examination.weighed = chosen.arbiter is not None
         self.writing = self._part(self.writing, Writing, self.writes, **written)
         self.documents = self._part(self.documents, OwnDocuments, self.declines, **papers)
         self.drafting = self._part(self.drafting, Drafting, drafts, draft=self.decomposition.decompose)
         self.citing = self._part(self.citing, Citing, cites, cite=answer)
+        reasons = chosen.reason and whole and not cites and not self.declines
+        self.reasoning = self._part(self.reasoning, Reasoning, reasons, answer=answer)
         if self.documents is not None:
             for name, paper in papers.items():
                 asked = getattr(self.documents, name)
@@ -207,7 +211,8 @@ class KEQA(Program):
         """The predictors that gates and settings bring along; what was saved without knows none of them."""
         parts = {f"examination.{one.attribute}": one.signatures for one in questions()}
         parts |= {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
-        parts |= {"drafting": Drafting.signatures, "citing": Citing.signatures, "writing": Writing.signatures}
+        parts |= {"drafting": Drafting.signatures, "citing": Citing.signatures, "reasoning": Reasoning.signatures}
+        parts["writing"] = Writing.signatures
         return {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -236,7 +241,8 @@ class KEQA(Program):
 
     @property
     def _reading(self) -> PassageReading:
-        parts = (self.picking, self.selection, self.answering, self.citing, self.documents)
+        reads = self.reasoning or self.answering
+        parts = (self.picking, self.selection, reads, self.citing, self.documents)
         return PassageReading(self.settings, self._retriever.value, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:

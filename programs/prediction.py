@@ -72,7 +72,7 @@ class RecordBuilder(QuestionRecord):
         if record.answer is None:
             last = current().degradations[-1]
             raise UnansweredError(last.stage, last.cause, last.message)
-        self.answer, self.guessed = record.answer, record.is_guess
+        self.answer, self.explanation, self.guessed = record.answer, record.reasoning, record.is_guess
         self.answer_source = "fallback" if record is self.fallback else cast(AnswerSource, record.source)
 
 

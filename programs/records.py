@@ -250,6 +250,7 @@ class QuizRecord(Record):
         guess: What would have been answered, had guessing been wanted, as far as it came up.
         supported: Whether an answer from passages is in them; None where that was not checked.
         support: By what that was found.
+        reasoning: The thought that led to an answer from passages, where one was asked for.
         earlier: The earlier question of a conversation that settled it, for which it was not asked again; empty where
             it was asked.
         weighed: What the arbiter chose between, where memory and passages answer it otherwise.
@@ -284,6 +285,7 @@ class QuizRecord(Record):
     guess: str | None = None
     supported: bool | None = None
     support: str = ""
+    reasoning: str = ""
     earlier: str = ""
     weighed: Weighed | None = None
 

@@ -179,7 +179,13 @@ def _remembered(asked: Question, draft: Draw, judged: Mapping[str, Any], read: Q
     """The question as a quiz that was answered from memory, of which something may have been read."""
     text = asked.question
     record = read or QuizRecord(index=1, text=text, resolved=text)
-    answered = {"answer": draft.text, "abstained": draft.abstained, "source": "memory", "missing": None}
+    answered = {
+        "answer": draft.text,
+        "abstained": draft.abstained,
+        "source": "memory",
+        "missing": None,
+        "reasoning": "",
+    }
     return record.model_copy(update={**answered, **_drawn(draft), **judged})
 
 

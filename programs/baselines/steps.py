@@ -388,7 +388,7 @@ class SearChain(SearchingBaseline):
             return None
         passages = [hit.passage.rendered for hit in hits]
         with unanswered("verify"):
-            answer = await self.answering.acall(query, passages, number=number)
+            answer, _ = await self.answering.acall(query, passages, number=number)
         return None if is_abstention(answer) else str(answer)
 
     async def _agree(self, query: str, own: str, read: str, number: int) -> bool:

@@ -151,6 +151,8 @@ class PassageReading:
             evidence_right=read,
             kept="memory over evidence" if keeps else "evidence over memory",
         )
+        if keeps:
+            asked.fields.pop("reasoning", None)
         return (memory, "memory") if keeps else (answer, "passages")
 
     async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> list[PassageVerdict]:
@@ -251,11 +253,13 @@ class PassageReading:
             weighed = self.settings.arbiter is not None and asked.found is not None
             told = asked.whole and documents is None and not weighed
             asking = {"number": number, "predictor": own, "told": told}
-            answer = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
+            answer, reasoning = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
             return None
+        if reasoning:
+            asked.fields["reasoning"] = reasoning
         if asked.told_by(str(answer)):
             await self._check(asked, str(answer), passages)
         return str(answer)

@@ -19,7 +19,14 @@ from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
 from keqa.programs.stages.probabilities import LOGPROBS, model_of, tells_no_probabilities
-from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
+from keqa.signatures import (
+    AnswerWithKnowledge,
+    DecomposeQuestion,
+    GenerateDocument,
+    ReasonWithKnowledge,
+    RewriteFollowUp,
+    Summarize,
+)
 
 _ALIKE, _LONGEST_ALIKE = 0.9, 500
 """From what likeness on two texts are all but the same, and up to how many characters: it takes the square of them."""
@@ -264,10 +271,15 @@ class Answering(Stage):
         number: int | None = None,
         predictor: dspy.Predict | None = None,
         told: bool = False,
-    ) -> str:
-        """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
+    ) -> tuple[str, str]:
+        """Answer from passages, best first, sentences and triples; of too many passages from the better half.
+
+        The second text is the reasoning before the answer, where the prompt asks for one.
+        """
+        asked = predictor or self.answer
+        beside: dict[str, Any] = {"evidence": list(evidence), "triples": list(triples)}
         prediction = await ask(
-            predictor or self.answer,
+            asked,
             "answer",
             number,
             for_answer=True,
@@ -278,10 +290,15 @@ class Answering(Stage):
             question=question,
             answer_type=answer_type,
             choices=list(choices),
-            evidence=list(evidence),
-            triples=list(triples),
+            **{name: some for name, some in beside.items() if name in asked.signature.input_fields},
         )
-        return text_of(prediction.answer)
+        return text_of(prediction.answer), text_of(prediction.get("reasoning"))
+
+
+class Reasoning(Answering):
+    """Answers after a chain of thought over the passages; it takes no sentences and triples beside them."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"answer": ReasonWithKnowledge}
 
 
 class Summarizing(Stage):

@@ -133,6 +133,21 @@ def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(set
     assert found.report.after_score.mean == 1.0
 
 
+@pytest.mark.parametrize("train", [50, 4])
+def test_one_reading_is_also_tried_after_a_chain_of_thought(setting, town, compiled, train):
+    class Reasons(type(reads(town))):
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            return {"answer": "Al Wrong"}
+
+        def ReasonWithKnowledge(self, inputs, config, shown):
+            return super().AnswerWithKnowledge(inputs, config, True)
+
+    grid = {name: values for name, values in ONLY_WAYS.items() if name != "reason"}
+    found = compiled(setting(Reasons(), train=train), grid=grid)
+    assert (found.report.settling["kept"], found.program.settle, found.program.reason) == ("reading", "reading", True)
+    assert found.report.after_score.mean == 1.0
+
+
 def mixed(town, **kwargs):
     """It knows a third of the answers, reads those of another third, and has to take all others apart.
 

@@ -23,7 +23,16 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)
-SWITCHES = ("draft", "cite", "listwise", "summarize_single", "summarize_known", "read_together", "prefer_reliable")
+SWITCHES = (
+    "draft",
+    "cite",
+    "listwise",
+    "summarize_single",
+    "summarize_known",
+    "read_together",
+    "reason",
+    "prefer_reliable",
+)
 
 
 NOTHING = {name: () for name in GRID if name != BOUNDARY}
@@ -152,11 +161,11 @@ def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
     found = tuned(setting(val=1), grid=grid)
     tried = [tuple(one.settings[name] for name in SWITCHES[2:5]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
-    assert [one.settings["on_nothing_helpful"] for one in found.curve[5:]] == ["closed_book"]
+    assert [one.settings["on_nothing_helpful"] for one in found.curve[6:]] == ["closed_book"]
     # Among equals the program's own settings stay.
     assert found.best is found.curve[0]
     whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
-    assert len(whole.curve) == 1
+    assert [one.settings["reason"] for one in whole.curve] == [False, True]
 
 
 def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):

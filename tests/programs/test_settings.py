@@ -33,6 +33,7 @@ EVERY = {
     "draft": (False, True),
     "cite": (False, True),
     "read_together": (False, True),
+    "reason": (False, True),
     "prefer_reliable": (False, True),
     "gate": (None, None),
     "select": (False, "instead"),

@@ -249,3 +249,31 @@ def test_reading_together_that_fails_leaves_the_summary(ask):
     record = ask(world=World(**TOGETHER, AnswerWithKnowledge=reads), read_together=True)[0].record
     assert (record.answer, record.answer_source) == ("1968", "summary")
     assert [one.action for one in record.degradations if one.stage == "answer"][-1] == "summarized the quizzes"
+
+
+THOUGHT = {"reasoning": "Up is by Pete Docter, who was born in 1968.", "answer": "1968"}
+
+
+@pytest.mark.parametrize("settle", ["reading", "quizzes"])
+def test_reasoning_takes_the_place_of_reading_and_is_the_explanation_of_one(ask, settle):
+    world = World(**TOGETHER, ReasonWithKnowledge=THOUGHT, AnswerWithKnowledge={"answer": "1967"})
+    record = ask(world=world, settle=settle, reason=True)[0].record
+    whole = settle == "reading"
+    assert (record.answer, record.explanation) == ("1968", THOUGHT["reasoning"] if whole else record.explanation)
+    assert [quiz.reasoning for quiz in record.quizzes] == [THOUGHT["reasoning"]] * (1 if whole else 2)
+
+
+@pytest.mark.parametrize(
+    ("beside", "reads"),
+    [
+        ({"select": True}, "AnswerWithKnowledge"),
+        ({"extract_sentences": 2}, "AnswerWithKnowledge"),
+        ({"cite": True}, "AnswerAndCite"),
+        ({"unanswered": "say"}, "AnswerFromDocuments"),
+    ],
+)
+def test_where_something_else_reads_nothing_is_reasoned(ask, beside, reads):
+    said = {"answer": "1968", "citations": "[1]"}
+    prompts = dict.fromkeys(("AnswerWithKnowledge", "AnswerAndCite", "AnswerFromDocuments"), said)
+    _, engine = ask(world=World(**TOGETHER, **prompts), reason=True, settle="reading", **beside)
+    assert (engine.count[reads], engine.count["ReasonWithKnowledge"]) == (1, 0)
