@@ -19,7 +19,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
+from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, in_thread, note, within
 from keqa.programs.calls.texts import says_nothing, text_of
 from keqa.programs.gate import (
     IF_ANY,
@@ -192,7 +192,7 @@ class Examination(Stage):
         question = self.question
         if question is not None and question.before_samples:
             await self._ask_for_gate(found)
-        while not isinstance(said := self._said(found), Verdict):
+        while not isinstance(said := await self._decided(found), Verdict):
             await self._draw(found, said)
             if found.reply is None and found.leading is not None and found.leader_is_fixed:
                 await self._ask_for_gate(found)
@@ -222,7 +222,8 @@ class Examination(Stage):
             return found
         draft.cluster = 0
         await self._ask_for_gate(found)
-        said = _by_probability(draft, self.gate.threshold) if isinstance(self.gate, VoteGate) else self._said(found)
+        gate = self.gate
+        said = _by_probability(draft, gate.threshold) if isinstance(gate, VoteGate) else await self._decided(found)
         assert isinstance(said, Verdict), "a gate has a verdict where no draw is left"
         self._conclude(found, said, "the gate decides by the draft")
         return found
@@ -282,6 +283,12 @@ class Examination(Stage):
         if shared is None:
             return found
         return {**found, "draws": {"probabilities": bool(shared.probabilities), "largest": shared.largest}}
+
+    async def _decided(self, found: Examined) -> Verdict | int:
+        """See `_said`; a gate that waits does so in a thread of the question's."""
+        if getattr(self.gate, "waits", False):
+            return await in_thread(partial(self._said, found))
+        return self._said(found)
 
     def _said(self, found: Examined) -> Verdict | int:
         """What the gate says, which may be anybody's: a verdict, or how many of the draws that are left it wants."""

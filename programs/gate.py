@@ -243,6 +243,8 @@ class NamedGate:
         needs: What it needs beyond samples and arguments: ``golds`` are given to it as `golds`.
         savable: Whether a saved program may hold it: all it is must be in its arguments.
         shares_draws: Whether it decides in a comparison on the draws that all gates share, and not on its own.
+        waits: Whether `decide` may wait, such as for a call of its own: it runs in a thread then, and no other quiz
+            waits with it.
     """
 
     method: ClassVar[str | None] = None
@@ -252,6 +254,7 @@ class NamedGate:
     needs: ClassVar[Literal["golds"] | None] = None
     savable: ClassVar[bool] = True
     shares_draws: ClassVar[bool] = True
+    waits: Any = False
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:

@@ -53,6 +53,7 @@ class AskedModel(SavedModel):
 
     reads: ClassVar[Reads] = "quiz"
     uses_probabilities: ClassVar[bool] = False
+    waits: ClassVar[bool] = True
 
     def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
         """Judge a quiz, asking once a question; see `keqa.programs.boundary.BoundaryModel`."""

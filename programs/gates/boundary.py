@@ -52,6 +52,11 @@ class BoundaryGate(NamedGate):
     threshold: Annotated[Fraction, Share] = Fraction(4, 5)
     name: Word = "boundary model"
 
+    @property
+    def waits(self) -> bool:
+        """Whether its model asks a language model, and so waits for it."""
+        return bool(getattr(self.model, "waits", False))
+
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
         """Refuse a saved program that names a file instead of holding its model."""

@@ -1,6 +1,7 @@
 """The gate of a boundary model: what it draws, what it decides, and where it cannot."""
 
 import json
+import threading
 from fractions import Fraction
 
 import pytest
@@ -66,6 +67,27 @@ def test_a_model_judges_once_a_quiz(program):
     model = Model()
     (quiz,) = program(BoundaryGate(model))[0]("Who governs Marton?").record.quizzes
     assert (quiz.certainty, quiz.stopped, model.asked) == (0.25, "all draws decide: mastery 0.25 is below 4/5", 1)
+
+
+def test_a_model_that_waits_for_a_language_model_holds_up_no_other_question(program):
+    class Model:
+        reads, uses_probabilities, waits = "quiz", False, True
+        both = threading.Barrier(2)
+
+        def judge(self, quiz, draws, reference=None):
+            # Both questions wait here for each other.
+            self.both.wait(timeout=10)
+            return Judgement(1.0, 1.0)
+
+        def written(self):
+            return {}
+
+        def spec(self):
+            return {}
+
+    asked, _ = program(BoundaryGate(Model()))
+    ended = list(asked.answer_many(["Who governs Marton?", "Who governs Arn?"], in_flight=2))
+    assert [(one.error, one.record.quizzes[0].known) for one in ended] == [(None, True)] * 2
 
 
 def test_an_lm_without_probabilities_is_judged_by_texts_and_it_says_so(program):
