@@ -30,7 +30,7 @@ from dspy.clients.cache import Cache
 
 from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
-from keqa.lms.drafts import drafts_to
+from keqa.lms.loops import drafts_to
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
