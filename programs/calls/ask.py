@@ -49,6 +49,7 @@ from keqa.programs.prediction import AnswerPart, Searching
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
+from keqa.retrievers.documents import question_asked
 
 T = TypeVar("T")
 
@@ -424,7 +425,7 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     session, meter = current(), CallMeter(None, "retrieval")
 
     def called() -> list[Hit]:
-        with meter:
+        with meter, question_asked(context().given):
             found = _search(retriever, query, k)
         meter.saved = found.seconds if isinstance(found, KeptHits) else None
         return found
