@@ -228,7 +228,7 @@ class Program(SharingLMs, Stage):
 
     async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
         """Answer a checked question; see `Session` for how."""
-        from keqa.lms.adapter import adapter
+        from keqa.signatures.chat_format import adapter
 
         session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
         session.count_steps(self.named_predictors())

@@ -29,7 +29,6 @@ import dspy
 from dspy.clients.cache import Cache
 
 from keqa.errors import ConfigurationError
-from keqa.lms.adapter import only_blocks
 from keqa.lms.loops import drafts_to
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
@@ -50,6 +49,7 @@ from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import question_asked
+from keqa.signatures.chat_format import only_blocks
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from keqa.programs.arguments import Workers, checked
 from keqa.programs.calls.errors import CallError
 from keqa.programs.declared import WantedStyle
 from keqa.programs.records import CallCost, Cost, Degradation, QuizRecord
-from keqa.signatures.markers import is_completed
+from keqa.signatures.chat_format import is_completed
 
 T = TypeVar("T")
 

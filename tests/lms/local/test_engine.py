@@ -12,12 +12,13 @@ from dspy.lm15 import Config, Message, Request
 from tiny_model import save_tiny_model
 
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.lms import adapter, build_lm
+from keqa.lms import build_lm
 from keqa.lms.local.engine import TransformersEngine
 from keqa.lms.local.weights import load_for_training, place_of_model
 from keqa.lms.loops import drafts_to, leaving
 from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 pytestmark = pytest.mark.model
 
