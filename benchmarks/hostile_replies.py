@@ -29,10 +29,10 @@ from dspy.utils.exceptions import AdapterParseError
 
 from keqa import signatures
 from keqa.errors import KeqaError
-from keqa.lms import adapter
 from keqa.programs import KEQA, baselines
 from keqa.programs.calls.errors import CallError
 from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
+from keqa.signatures.chat_format import adapter
 
 SLOWEST = 0.1
 LONGEST = 100_000

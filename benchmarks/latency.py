@@ -20,9 +20,9 @@ from common import Beside, Finds, show, timed
 from servers.openai_server import OpenAIServer, inputs_of, markers
 
 from keqa.lms import build_lm
-from keqa.lms.adapter import adapter
 from keqa.metrics.answers import same_answer
 from keqa.programs import KEQA
+from keqa.signatures.chat_format import adapter
 
 _AFTER_ONE_ANOTHER = 8
 """Decomposition, two waves of draws, two turns of judging answers, judging passages, answer and summary."""

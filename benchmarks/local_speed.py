@@ -19,8 +19,8 @@ from common import options, show
 from dspy import lm15
 
 from keqa.lms import build_roles
+from keqa.lms.local.decoder import DrawSettings, Job
 from keqa.lms.local.engine import TransformersEngine
-from keqa.lms.local.sampling import DrawSettings, Job
 from keqa.programs import KEQA
 from keqa.testbed.index import open_encyclopedia
 from keqa.testbed.testbed import Testbed
@@ -58,7 +58,7 @@ def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, shari
     def jobs() -> list[Job]:
         settings = DrawSettings(max_tokens=most)
         never: Callable[[list[int]], bool] = lambda drawn: False  # noqa: E731
-        return [Job(tokens, shared if sharing else (), settings, never, lambda _: None) for tokens, shared in prompts]
+        return [Job(tokens, shared if sharing else (), settings, never) for tokens, shared in prompts]
 
     def run() -> tuple[float, float]:
         begun = time.perf_counter()
@@ -155,7 +155,7 @@ def main() -> None:
         rows += speed(engine, chosen, given.tokens, {"model": name, "precision": precision})
         if given.int8:
             # In place, so that the decoder keeps its hook; its buffers are of the old precision.
-            engine.decoder.fail(RuntimeError("in another precision"))
+            engine.decoder.clear()
             engine.decoder._dtype = torch.float32
             torch.ao.quantization.quantize_dynamic(model.float(), {torch.nn.Linear}, dtype=torch.qint8, inplace=True)
             rows += speed(engine, chosen, given.tokens, {"model": name, "precision": "int8"})

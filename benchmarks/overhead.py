@@ -21,11 +21,11 @@ from common import show
 from latency import lakes, replying
 
 from keqa.lms import build_lm
-from keqa.lms.adapter import adapter
 from keqa.lms.direct import quiet_litellm
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
 

@@ -24,9 +24,8 @@ from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMServerError, LMTransportError
 
-from keqa.lms.drafts import Listener
 from keqa.lms.faults import UNREADABLE
-from keqa.lms.loops import questions, requests
+from keqa.lms.loops import Listener, questions, requests
 from keqa.storage.replies import ReplyTooLargeError, Unpacker, bound_litellm
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The event loops of the process, and what ``dspy.streamify`` streams from them to the caller's loop.
+"""The event loops of the process, and what reaches the caller from them before a reply is whole.
 
 In one loop questions are answered, in the other LiteLLM's requests are awaited. A blocking read can only be given up by
 leaving its thread behind, for as long as a server chooses to send a byte now and then; an awaited one is cancelled, and
@@ -8,6 +8,10 @@ wait for a request.
 
 DSPy's stream belongs to the loop that reads it, and nothing may touch it from these loops and their threads. A relay
 takes what is sent from anywhere, at once, and passes it on in the loop of the stream, in the order in which it came.
+
+Whoever calls a language model may hear the words of its reply while they are written. A model in this process and one
+that is served tell them; a reply from a cache, or of an engine that gives it whole, is there at once. What is told is a
+draft: the call may fail yet, or be made again.
 """
 
 import asyncio
@@ -27,6 +31,9 @@ T = TypeVar("T")
 _END = object()
 _HELPERS = 32
 """Threads for the short blocking parts of awaited calls, such as looking into a cache."""
+
+Listener = Callable[[str | None], None]
+"""Is told the next words of a reply, from any thread; None where the reply begins, also once more."""
 
 
 class Background:
@@ -126,6 +133,24 @@ def let_leave(future: Future[Any]) -> None:
 
 requests = Background("keqa-requests")
 questions = Background("keqa-questions")
+
+
+_listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("keqa_drafts", default=None)
+
+
+@contextmanager
+def drafts_to(listener: Listener) -> Iterator[None]:
+    """Within this context somebody hears of replies while they are written."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def who_listens() -> Listener | None:
+    """Who hears of the replies to calls that are made here."""
+    return _listener.get()
 
 
 class Relay:

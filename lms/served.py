@@ -19,9 +19,8 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 
 from keqa.errors import ConfigurationError
 from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as, quiet_litellm
-from keqa.lms.drafts import Listener, who_listens
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
-from keqa.lms.loops import questions, requests, streams_here
+from keqa.lms.loops import Listener, questions, requests, streams_here, who_listens
 from keqa.storage.replies import bounded
 
 EXAMPLES = (

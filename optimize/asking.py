@@ -170,7 +170,7 @@ class Asking:
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Meanwhile calls are made and kept as those of programs are."""
-        from keqa.lms.adapter import adapter
+        from keqa.signatures.chat_format import adapter
 
         with within(caller=self.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
             yield

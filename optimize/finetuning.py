@@ -61,7 +61,7 @@ def finetune(
 
     One with nothing to learn, such as a judge that gave one verdict alone, stays as it is, with its demonstrations.
     """
-    from keqa.lms.adapter import adapter
+    from keqa.signatures.chat_format import adapter
 
     check_finetunable(program)
     traces = asking.traces(program, trainset, "answering training questions")

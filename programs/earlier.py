@@ -7,7 +7,7 @@ program must have answered; who keeps conversations sees to that.
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 
-from keqa.programs.calls.session import context, within
+from keqa.programs.calls.session import within
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 Key = tuple[str, str, tuple[str, ...]]
@@ -46,8 +46,3 @@ def _settled(quiz: QuizRecord) -> bool:
 def knowing(findings: Findings) -> AbstractContextManager[None]:
     """Within this context, quizzes that were settled before are not asked again."""
     return within(findings=findings)
-
-
-def settled_before(text: str, answer_type: str, choices: Iterable[str]) -> QuizRecord | None:
-    findings = context().findings
-    return findings.get(key_of(text, answer_type, choices)) if findings else None

@@ -18,7 +18,7 @@ from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import NoCopy, context, current, gather, note, report, within
 from keqa.programs.declared import Style, WaysOut
-from keqa.programs.earlier import settled_before
+from keqa.programs.earlier import key_of
 from keqa.programs.examination import Examination
 from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
@@ -394,8 +394,8 @@ class KEQA(Program):
 
     async def _answer_quiz(self, asked: AskedQuiz, *, examine: bool) -> QuizRecord:
         """Lines 4 to 18; where finding or reading passages failed there is no answer, not even from memory."""
-        index, text = asked.quiz.index, asked.text
-        if (before := settled_before(*asked.what)) is not None:
+        index, text, findings = asked.quiz.index, asked.text, context().findings
+        if findings and (before := findings.get(key_of(*asked.what))) is not None:
             report(QuizAnswered(index, text, before.answer, before.source, earlier=before.earlier))
             return before.model_copy(update=asked.place)
         answer: str | None = None

@@ -363,7 +363,7 @@ def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
 
 def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
     """Within this context no utility reference shows what it holds of a training question that is asked again."""
-    return within(asked=question_digest(question, choices))
+    return within(asked=(question, tuple(choices)))
 
 
 def leaving_out(*roots: str) -> AbstractContextManager[None]:

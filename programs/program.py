@@ -46,7 +46,6 @@ from keqa.programs.records import Failure, QuestionRecord
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
 from keqa.retrievers.base import Retriever
-from keqa.retrievers.documents import question_asked
 
 if TYPE_CHECKING:
     from keqa.programs.abstention import Abstention
@@ -229,20 +228,18 @@ class Program(SharingLMs, Stage):
 
     async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
         """Answer a checked question; see `Session` for how."""
-        from keqa.lms.adapter import adapter
+        from keqa.signatures.chat_format import adapter
 
         session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
         session.count_steps(self.named_predictors())
         story, failure, given = RecordBuilder(question=asked.question), None, asked
-        with within(session=session), dspy.context(adapter=dspy.settings.adapter or adapter()):
+        with within(session=session, given=given.question), dspy.context(adapter=dspy.settings.adapter or adapter()):
             if given.history:
                 asked = await self._standing_alone(given)
             own = self.learned.ids_of(asked.question, asked.choices)
             if own:
                 session.hides = partial(self.learned.hides, asked.question, asked.choices)
-            # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
-            of_question = question_asked(given.question)
-            with leaving_out(*own), asking_for(asked.question, asked.choices), of_question:
+            with leaving_out(*own), asking_for(asked.question, asked.choices):
                 try:
                     await self.solve(asked, story)
                 except UnansweredError as error:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import dspy
 from pydantic import Field, NonNegativeInt, ValidationError
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.calls.ask import predict, rollout_of
 from keqa.programs.calls.errors import CallError, is_transient
@@ -165,7 +166,7 @@ class SharedDraws:
         inputs = {name: value for name, value in arguments.items() if name not in ("config", "demos", "usable")}
         # A language model that gives no probabilities is found out on the way, and draws the same without them.
         config = {name: value for name, value in (arguments.get("config") or {}).items() if name not in LOGPROBS}
-        hidden = context().asked if current().hides is not None else ""
+        hidden = question_digest(*context().asked) if current().hides is not None else ""
         found = shown if arguments.get("demos") is not None else ""
         drawn = [config, bool(self.probabilities), nth]
         return [lm_spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]

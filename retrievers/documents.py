@@ -25,8 +25,8 @@ _question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
 _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
 
 
-def question_asked(question: str) -> AbstractContextManager[None]:
-    """Within this context the documents of a question are searched, whatever the query: every program does so."""
+def question_asked(question: str | None) -> AbstractContextManager[None]:
+    """Within this context the documents of a question are searched, whatever the query: so do searches of programs."""
     return _within(_question, question)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from keqa.signatures.baselines import AnswerQuestion
-from keqa.signatures.markers import broken_up
+from keqa.signatures.chat_format import broken_up
 
 TURN_MARKER = re.compile(r"^(\[\[ ## (?:thought|tool_name|tool_args|observation)_\d+ ## \]\])$", re.MULTILINE)
 """The markers within a trajectory, which are none of a field."""

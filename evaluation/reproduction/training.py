@@ -13,7 +13,6 @@ from keqa.evaluation.questions import Questions
 from keqa.evaluation.reports.judge import PairKey, compared_answers, key_of
 from keqa.evaluation.reports.rows import Entry
 from keqa.evaluation.reproduction.experiments import SETTINGS
-from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import COUNTED, Asking, Progress, Spending
 from keqa.optimize.compile import compile_program
@@ -33,6 +32,7 @@ from keqa.programs.saving.folder import save
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
 from keqa.signatures import JudgeConsistency
+from keqa.signatures.chat_format import adapter
 from keqa.storage.journal import Journal
 
 REFERENCE = "reference"

@@ -1,1 +1,1 @@
-"""Causal language models in this process: loading, batched decoding, sampling."""
+"""Causal language models in this process: loading, batched decoding."""

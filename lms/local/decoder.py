@@ -4,26 +4,70 @@ It draws 2.3 times as fast as ``generate`` does. Prompts are read padded on the 
 padding. A prompt drawn from several times is read once; the beginnings that prompts share (system message,
 demonstrations) are read once as well and kept while memory allows. Texts are drawn in the rows of one cache, each from
 slot 0 on and masked at its own length: no position depends on padding, a finished row is replaced by the last one, and
-a new one joins without moving the others. How a draw stays independent of its batch is explained in
-`keqa.lms.local.sampling`. Imported only once a local model is wanted, for it imports torch.
+a new one joins without moving the others. Imported only once a local model is wanted, for it imports torch.
+
+How a draw stays independent of its batch. Every text takes one uniform number per token from a generator of its own,
+seeded by its seed and its prompt, and turns it into a token through the cumulative distribution of its own logits, in
+64 bits and in the order of the vocabulary. Nothing of that knows the neighbours. What remains is that matrix products
+of different shapes differ in the last bits of a float, which moves a draw only where its number falls within that
+distance of a border between two tokens.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from cachetools import LRUCache
 
-from keqa.lms.local.plain_llama import PlainLlama
-from keqa.lms.local.sampling import Job, draw, scored
+from keqa.lms.local.plain_llama import Layers, Pair, PlainLlama, ReadLayer, RowsLayer
 
 SHORTEST_SHARED = 16
 LENGTH_STEP = 128
 
-Pair = tuple[torch.Tensor, torch.Tensor]
 Tokens = tuple[int, ...]
+
+
+class DrawSettings(NamedTuple):
+    """How one text is drawn; temperature 0 takes the likeliest token each time."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 256
+    seed: int = 0
+    logprobs: int | None = None
+    stops: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """One text to draw, and what was drawn of it; it ended where a `reason` says so, ``stop`` or ``length``."""
+
+    tokens: tuple[int, ...]
+    shared: tuple[int, ...]
+    settings: DrawSettings
+    ended: Callable[[list[int]], bool]
+    drawn: list[int] = field(default_factory=list)
+    scores: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
+    uniforms: list[float] = field(default_factory=list)
+    reason: Literal["", "stop", "length"] = ""
+
+    def prepare(self) -> None:
+        """Take all random numbers of this draw from its own generator."""
+        if self.settings.temperature <= 0:
+            return
+        digest = hashlib.sha256(f"{self.settings.seed}|{self.tokens}".encode()).digest()
+        generator = torch.Generator()
+        generator.manual_seed(int.from_bytes(digest[:7], "big"))
+        self.uniforms = torch.rand(self.settings.max_tokens, generator=generator, dtype=torch.float64).tolist()
+
+    def uniform(self) -> float:
+        """The random number of the next token; 0 where none is needed."""
+        return self.uniforms[len(self.drawn)] if self.uniforms else 0.0
 
 
 class _Reading(NamedTuple):
@@ -39,78 +83,6 @@ class _Reading(NamedTuple):
     def copy(self, logits: torch.Tensor | None) -> Self:
         """The same in memory of its own, so that the batch it was read in can be let go."""
         return type(self)([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
-
-
-class _CacheLayer:
-    """What transformers asks of a layer of a cache: its ``CacheLayerMixin``, without the time its import takes."""
-
-    is_compileable = False
-    is_initialized = True
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Nothing to set up."""
-
-    def get_max_length(self) -> int:
-        return -1
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.get_seq_length() + query_length, 0
-
-    def get_seq_length(self) -> int:
-        raise NotImplementedError
-
-
-class ReadLayer(_CacheLayer):
-    """One layer while prompts are read: a shared beginning, the same for all rows, before what is read now."""
-
-    keys: torch.Tensor | None = None
-    values: torch.Tensor | None = None
-
-    def __init__(self, beginning: Pair | None) -> None:
-        self.beginning = beginning
-
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
-        if self.beginning is not None:
-            rows = key_states.shape[0]
-            keys, values = self.beginning
-            key_states = torch.cat([keys.expand(rows, *keys.shape), key_states], dim=2)
-            value_states = torch.cat([values.expand(rows, *values.shape), value_states], dim=2)
-        self.keys, self.values = key_states, value_states
-        return key_states, value_states
-
-    def get_seq_length(self) -> int:
-        if self.keys is not None:
-            return int(self.keys.shape[2])
-        return 0 if self.beginning is None else int(self.beginning[0].shape[1])
-
-
-class _RowsLayer(_CacheLayer):
-    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place.
-
-    Where the rows write their next token (`rows`, `slots`, `length`) is the same for all layers.
-    """
-
-    def __init__(self, place: SimpleNamespace, keys: torch.Tensor, values: torch.Tensor) -> None:
-        self.place, self.keys, self.values = place, keys, values
-
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
-        place, count = self.place, key_states.shape[0]
-        self.keys[place.rows, :, place.slots] = key_states[:, :, 0]
-        self.values[place.rows, :, place.slots] = value_states[:, :, 0]
-        return self.keys[:count, :, : place.length], self.values[:count, :, : place.length]
-
-    def get_seq_length(self) -> int:
-        return int(self.place.length) - 1
-
-
-class Layers:
-    """The layers of a cache, for a model that is not one of transformers, whose ``Cache`` is for its own."""
-
-    def __init__(self, layers: Sequence[ReadLayer] | Sequence[_RowsLayer]) -> None:
-        self.layers = layers
-
-    def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> Pair:
-        return self.layers[layer].update(keys, values)
 
 
 class Decoder:
@@ -172,8 +144,8 @@ class Decoder:
         return bool((len(others) + 1) * longest * self._token_bytes <= self._row_bytes)
 
     @torch.inference_mode()
-    def admit(self, jobs: Sequence[Job]) -> None:
-        """Read the prompts of some jobs and draw the first token of each."""
+    def admit(self, jobs: Sequence[Job]) -> list[Job]:
+        """Read the prompts of some jobs and draw the first token of each; returns those that ended with it."""
         groups: dict[Tokens, list[Job]] = {}
         for job in jobs:
             job.prepare()
@@ -192,17 +164,16 @@ class Decoder:
                 self._keep_reading(tokens, reading.copy(reading.logits))
             for job in group:
                 self._place_row(job, reading, longest)
-        self._choose(torch.stack(self._firsts[start:]), start)
+        return self._choose(torch.stack(self._firsts[start:]), start)
 
     @torch.inference_mode()
-    def step(self) -> None:
-        """Draw the next token of every text."""
-        for row in range(len(self._jobs) - 1, -1, -1):
-            if not self._jobs[row].wanted():
-                self._drop(row)
+    def step(self, given_up: Collection[Job] = ()) -> list[Job]:
+        """Draw the next token of every text but those that were given up; returns the jobs that ended with it."""
+        for job in given_up:
+            self._drop(self._jobs.index(job))
         count = len(self._jobs)
         if not count:
-            return
+            return []
         lengths = self._lengths[:count]
         longest = int(lengths.max()) + 1
         self._reserve(count, longest)
@@ -214,15 +185,12 @@ class Decoder:
         mask = self._masks(visible[:, None, None], distance[:, None, None])
         logits = self._forward(self._last[:count, None], mask, lengths[:, None], self._cache)
         lengths += 1
-        self._choose(logits[:, -1], 0)
+        return self._choose(logits[:, -1], 0)
 
-    def fail(self, error: Exception) -> None:
-        """End every running job with an error, and let go of all memory."""
-        jobs, self._jobs, self._firsts = self._jobs, [], []
-        self._cache = None
+    def clear(self) -> None:
+        """Give up every running job, and let go of all memory."""
+        self._jobs, self._firsts, self._cache = [], [], None
         self._readings.clear()
-        for job in jobs:
-            job.finish(error)
 
     def _only_last(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Before the output layer: keep, of each row, only the place whose logits are wanted."""
@@ -354,34 +322,31 @@ class Decoder:
             new = [one.new_zeros(rows, one.shape[0], length, one.shape[2]) for one in shapes]
             for one, kept in zip(new, held or (), strict=False):
                 one[:used, :, : kept.shape[2]] = kept[:used]
-            layers.append(_RowsLayer(self._place, *new))
+            layers.append(RowsLayer(self._place, *new))
         self._cache = self._layers_in(layers)
 
-    def _choose(self, logits: torch.Tensor, start: int) -> None:
+    def _choose(self, logits: torch.Tensor, start: int) -> list[Job]:
         """Draw one token for each row from `start` on, and let finished texts leave."""
         jobs = self._jobs[start : start + logits.shape[0]]
         chosen = draw(logits, [job.settings for job in jobs], [job.uniform() for job in jobs])
         self._last[start : start + len(jobs)] = chosen
         tokens: list[int] = chosen.tolist()
         self.drawn_tokens += len(tokens)
-        finished: list[tuple[int, str]] = []
         for offset, (job, token) in enumerate(zip(jobs, tokens, strict=True)):
             if token in self.stop_tokens:
-                finished.append((start + offset, "stop"))
+                job.reason = "stop"
                 continue
             if job.settings.logprobs is not None:
                 job.scores.append(scored(logits[offset], token, job.settings.logprobs))
             job.drawn.append(token)
-            if job.told is not None:
-                job.told(job.drawn)
             if job.ended(job.drawn):
-                finished.append((start + offset, "stop"))
+                job.reason = "stop"
             elif len(job.drawn) >= job.settings.max_tokens:
-                finished.append((start + offset, "length"))
-        for row, reason in reversed(finished):
-            job = self._jobs[row]
+                job.reason = "length"
+        finished = [(row, job) for row, job in enumerate(jobs, start) if job.reason]
+        for row, _ in reversed(finished):
             self._drop(row)
-            job.finish(reason)
+        return [job for _, job in finished]
 
     def _drop(self, row: int) -> None:
         """Take a row out; the last one moves into its place."""
@@ -398,6 +363,42 @@ class Decoder:
         self._firsts.pop()
 
 
+def scored(logits: torch.Tensor, token: int, alternatives: int) -> tuple[float, list[tuple[int, float]]]:
+    """The log probability of a token, and of the likeliest ones, at temperature 1."""
+    logs = torch.log_softmax(logits, dim=-1)
+    best = torch.topk(logs, min(alternatives, logs.shape[0])) if alternatives else None
+    top = list(zip(best.indices.tolist(), best.values.tolist(), strict=True)) if best is not None else []
+    return float(logs[token]), top
+
+
+def draw(logits: torch.Tensor, settings: Sequence[DrawSettings], uniforms: Sequence[float]) -> torch.Tensor:
+    """One token for each row: the likeliest at temperature 0, else by the row's own uniform number."""
+    chosen = logits.argmax(dim=-1)
+    sampled = [row for row, one in enumerate(settings) if one.temperature > 0]
+    if not sampled:
+        return chosen
+    device = logits.device
+    temperatures = torch.tensor([settings[row].temperature for row in sampled], device=device)
+    rows = torch.tensor(sampled, device=device)
+    weights = torch.softmax(logits[rows] / temperatures[:, None], dim=-1)
+    narrowed = [at for at, row in enumerate(sampled) if settings[row].top_p < 1 or settings[row].top_k > 0]
+    if narrowed:
+        at = torch.tensor(narrowed, device=device)
+        ordered, order = weights[at].sort(dim=-1, descending=True, stable=True)
+        before = ordered.cumsum(dim=-1) - ordered
+        top_p = torch.tensor([settings[sampled[i]].top_p for i in narrowed], device=device)
+        top_k = torch.tensor([settings[sampled[i]].top_k or logits.shape[1] for i in narrowed], device=device)
+        ranks = torch.arange(logits.shape[1], device=device)
+        keep = (before < top_p[:, None]) & (ranks[None] < top_k[:, None])
+        keep[:, 0] = True
+        weights[at] = torch.zeros_like(ordered).scatter_(1, order, ordered * keep)
+    cumulative = weights.double().cumsum(dim=-1)
+    points = torch.tensor([uniforms[row] for row in sampled], device=device, dtype=torch.float64)[:, None]
+    picks = torch.searchsorted(cumulative, points * cumulative[:, -1:], right=True)
+    chosen[rows] = picks[:, 0].clamp_max(logits.shape[1] - 1)
+    return chosen
+
+
 def _row(cache: Any, row: int, length: int) -> list[Pair]:
     return [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in cache.layers]
 
@@ -408,6 +409,6 @@ def _cache_class(model: Any) -> Any:
         return Layers
     from transformers.cache_utils import Cache, CacheLayerMixin
 
-    for layer in (ReadLayer, _RowsLayer):
+    for layer in (ReadLayer, RowsLayer):
         CacheLayerMixin.register(layer)
     return Cache

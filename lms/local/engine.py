@@ -2,7 +2,8 @@
 
 One worker thread owns the model. Requests from any number of threads or tasks wait in a queue; the worker takes all
 that fit, reads their prompts, and draws their texts together, token by token, each with its own settings, by
-`keqa.lms.local.decoder` or by vLLM. New requests join while others are being drawn.
+`keqa.lms.local.decoder` or by vLLM. New requests join while others are being drawn. What draws knows of texts alone;
+the worker tells it which were given up, and those who wait what was drawn.
 """
 
 import asyncio
@@ -13,21 +14,21 @@ import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dspy import lm15
 
-from keqa.lms.drafts import Telling, who_listens
 from keqa.lms.local.tokenizing import Texts, check_request, stop_tokens
 from keqa.lms.local.weights import load_model
-from keqa.lms.loops import let_leave
+from keqa.lms.loops import Listener, let_leave, who_listens
 
 if TYPE_CHECKING:
-    from keqa.lms.local.sampling import Job
+    from keqa.lms.local.decoder import Job
 
 _MAX_TOKENS = 512
 """For requests that do not say."""
@@ -38,10 +39,40 @@ _shared: dict[tuple[str, str], "LocalEngine"] = {}
 _shared_lock = threading.Lock()
 
 
+class _Telling:
+    """Tells the text of tokens that are drawn one by one, each part of it once."""
+
+    def __init__(self, listener: Listener, decode: Callable[[list[int]], str], stops: Sequence[str]) -> None:
+        self._listener, self._decode, self._stops, self._told = listener, decode, stops, 0
+        listener(None)
+
+    def __call__(self, drawn: list[int]) -> None:
+        """Tell what is new; half a character waits for its other half, and what ends a text is no part of it."""
+        text = self._decode(drawn)
+        text = text[: min([len(text), *(at for stop in self._stops if (at := text.find(stop)) >= 0)])]
+        if len(text) > self._told and not text.endswith("\N{REPLACEMENT CHARACTER}"):
+            self._listener(text[self._told :])
+            self._told = len(text)
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """A request to a model that waits for its text, and who hears of that while it is drawn."""
+
+    job: "Job"
+    model: str
+    future: "Future[lm15.Response]"
+    tell: Callable[[list[int]], None] | None
+
+    def fail(self, error: Exception) -> None:
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+
 class LocalEngine(ABC):
     """One model, its tokenizer and the thread that runs them.
 
-    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` says
+    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.decoder` says
     how, and what floats leave of it). A request without a seed takes one from the operating system.
     """
 
@@ -53,7 +84,7 @@ class LocalEngine(ABC):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._process = os.getpid()
         loaded: Future[None] = Future()
@@ -103,7 +134,7 @@ class LocalEngine(ABC):
 
     def submit(self, request: lm15.Request) -> "Future[lm15.Response]":
         """Queue one request; cancelling the future takes it out of its batch."""
-        from keqa.lms.local.sampling import DrawSettings, Job
+        from keqa.lms.local.decoder import DrawSettings, Job
 
         if self._closed.is_set():
             raise lm15.ConfigurationError(CLOSED)
@@ -129,23 +160,14 @@ class LocalEngine(ABC):
         settings = DrawSettings(
             config.temperature or 0.0, top_p, config.top_k or 0, max_tokens, seed, config.logprobs, stops
         )
-        future: Future[lm15.Response] = Future()
-
-        def finish(outcome: str | Exception) -> None:
-            with suppress(InvalidStateError):
-                try:
-                    future.set_result(self._response(request.model, job, outcome))
-                except Exception as error:
-                    future.set_exception(error)
-
         listener = who_listens()
-        told = None if listener is None else Telling(listener, self.texts.decode, stops)
-        job = Job(tokens, shared, settings, self.texts.ended(stops), finish, lambda: not future.cancelled(), told)
-        let_leave(future)
-        self._queue.put(job)
+        tell = None if listener is None else _Telling(listener, self.texts.decode, stops)
+        waiting = Waiting(Job(tokens, shared, settings, self.texts.ended(stops)), request.model, Future(), tell)
+        let_leave(waiting.future)
+        self._queue.put(waiting)
         if self._closed.is_set():
-            job.finish(lm15.ConfigurationError(CLOSED))
-        return future
+            waiting.fail(lm15.ConfigurationError(CLOSED))
+        return waiting.future
 
     def close(self) -> None:
         """Stop the worker; requests under way fail with a configuration error."""
@@ -165,20 +187,27 @@ class LocalEngine(ABC):
         loaded.set_result(None)
         self._work()
         while not self._queue.empty():
-            if (job := self._queue.get()) is not None:
-                job.finish(lm15.ConfigurationError(CLOSED))
+            if (waiting := self._queue.get()) is not None:
+                waiting.fail(lm15.ConfigurationError(CLOSED))
 
-    def _response(self, model: str, job: "Job", outcome: str | Exception) -> lm15.Response:
-        if isinstance(outcome, Exception):
-            raise outcome
+    def _finish(self, waiting: Waiting) -> None:
+        """Give the response to whoever waits for a text that has ended."""
+        try:
+            response = self._response(waiting.model, waiting.job)
+        except Exception as error:
+            waiting.fail(error)
+            return
+        with suppress(InvalidStateError):
+            waiting.future.set_result(response)
+
+    def _response(self, model: str, job: "Job") -> lm15.Response:
         text = self.texts.decode(job.drawn)
         cuts = [at for stop in job.settings.stops if (at := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         read, drawn = len(job.tokens), len(job.drawn)
         message, usage = lm15.Message.assistant([lm15.TextPart(text)]), lm15.Usage(read, drawn, read + drawn)
         logprobs = self._logprobs(job) if job.settings.logprobs is not None else None
-        reason = "length" if outcome == "length" else "stop"
-        return lm15.Response(None, model, message, reason, usage, logprobs=logprobs)
+        return lm15.Response(None, model, message, job.reason or "stop", usage, logprobs=logprobs)
 
     def _logprobs(self, job: "Job") -> tuple[lm15.TokenLogprob, ...]:
         piece, found = self.texts.piece, []
@@ -219,35 +248,50 @@ class TransformersEngine(LocalEngine):
 
         # Denormal weights make some processors a hundred times slower. Set here, for the worker's threads.
         torch.set_flush_denormal(True)
-        held: Job | None = None
+        running: dict[Job, Waiting] = {}
+        held: Waiting | None = None
         while not self._closed.is_set():
-            joining: list[Job] = []
             try:
-                held = self._collect(joining, held)
+                joining: list[Job] = []
+                held = self._collect(running, joining, held)
                 if joining:
-                    self.decoder.admit(joining)
+                    self._hand_over(running, self.decoder.admit(joining))
+                given_up = [job for job, waiting in running.items() if waiting.future.cancelled()]
+                for job in given_up:
+                    del running[job]
                 if self.decoder.busy:
-                    self.decoder.step()
+                    self._hand_over(running, self.decoder.step(given_up))
             except Exception as error:
                 exhausted = isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
-                failure = lm15.ServerError(f"out of memory: {error}") if exhausted else error
-                self.decoder.fail(failure)
-                for job in joining:
-                    job.finish(failure)
+                self._give_up(running, lm15.ServerError(f"out of memory: {error}") if exhausted else error)
         closed = lm15.ConfigurationError(CLOSED)
-        self.decoder.fail(closed)
+        self._give_up(running, closed)
         if held is not None:
-            held.finish(closed)
+            held.fail(closed)
 
-    def _collect(self, joining: list["Job"], held: "Job | None") -> "Job | None":
+    def _hand_over(self, running: "dict[Job, Waiting]", ended: "Iterable[Job]") -> None:
+        """Tell those who listen what was drawn, and give the responses to those whose texts have ended."""
+        for job, waiting in running.items():
+            if waiting.tell is not None:
+                waiting.tell(job.drawn)
+        for job in ended:
+            self._finish(running.pop(job))
+
+    def _give_up(self, running: "dict[Job, Waiting]", error: Exception) -> None:
+        self.decoder.clear()
+        while running:
+            running.popitem()[1].fail(error)
+
+    def _collect(self, running: "dict[Job, Waiting]", joining: "list[Job]", held: Waiting | None) -> Waiting | None:
         """Take the requests that fit from the queue; returns the first that did not."""
         with suppress(queue.Empty):
             if held is None:
                 held = self._queue.get(block=not self.decoder.busy)
                 if not self.decoder.busy:
                     time.sleep(_WAIT)
-            while held is not None and self.decoder.room(held, joining):
-                joining.append(held)
+            while held is not None and self.decoder.room(held.job, joining):
+                running[held.job] = held
+                joining.append(held.job)
                 held = None
                 held = self._queue.get_nowait()
         return held

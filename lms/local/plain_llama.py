@@ -1,11 +1,13 @@
 """The Llama that ships with KEQA, of any size, read without transformers, whose import takes longer than a question.
 
 Only what is computed here exactly as there, to the last bit, is read here; what differs from the model that ships in
-more than its weights and sizes is left to transformers.
+more than its weights and sizes is left to transformers. Either kind of model keeps what it has read in the layers of a
+cache that are here.
 """
 
 import importlib.resources
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +24,11 @@ _SIZES = {"attention_bias", "hidden_size", "intermediate_size", "num_attention_h
 _SIZES |= {"head_dim", "num_key_value_heads", "rms_norm_eps", "vocab_size"}
 _WITHOUT_EFFECT = {"attention_dropout", "bos_token_id", "dtype", "eos_token_id", "initializer_range", "pad_token_id"}
 _WITHOUT_EFFECT |= {"max_position_embeddings", "transformers_version", "use_cache", "is_local", "local_files_only"}
-_Turn = tuple[torch.Tensor, torch.Tensor]
 _FILES = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _TEMPLATE = "chat_template.jinja"
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, or the cosines and sines by which they are turned."""
 
 
 def readable(folder: Path) -> bool:
@@ -99,7 +103,7 @@ class PlainLlama(nn.Module):
             hidden = layer(hidden, attention_mask, turn, given["past_key_values"], number)
         return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
 
-    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> _Turn:
+    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> Pair:
         size, base = self.config.head_dim, self.config.rope_parameters["rope_theta"]
         # On the processor, as transformers computes them, wherever the model is.
         inverse = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.float) / size))
@@ -147,7 +151,7 @@ class _Block(nn.Module):
         self.input_layernorm = _Norm(config)
         self.post_attention_layernorm = _Norm(config)
 
-    def forward(self, hidden: torch.Tensor, mask: torch.Tensor, turn: _Turn, cache: Any, number: int) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, mask: torch.Tensor, turn: Pair, cache: Any, number: int) -> torch.Tensor:
         attention, mlp, read = self.self_attn, self.mlp, self.input_layernorm(hidden)
         queries, keys, values = (
             attention[name](read).unflatten(-1, (-1, self._size)).transpose(1, 2)
@@ -165,6 +169,78 @@ class _Block(nn.Module):
 def _turned(states: torch.Tensor) -> torch.Tensor:
     first, second = states.chunk(2, dim=-1)
     return torch.cat((-second, first), dim=-1)
+
+
+class _CacheLayer:
+    """What transformers asks of a layer of a cache: its ``CacheLayerMixin``, without the time its import takes."""
+
+    is_compileable = False
+    is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing to set up."""
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.get_seq_length() + query_length, 0
+
+    def get_seq_length(self) -> int:
+        raise NotImplementedError
+
+
+class ReadLayer(_CacheLayer):
+    """One layer while prompts are read: a shared beginning, the same for all rows, before what is read now."""
+
+    keys: torch.Tensor | None = None
+    values: torch.Tensor | None = None
+
+    def __init__(self, beginning: Pair | None) -> None:
+        self.beginning = beginning
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
+        if self.beginning is not None:
+            rows = key_states.shape[0]
+            keys, values = self.beginning
+            key_states = torch.cat([keys.expand(rows, *keys.shape), key_states], dim=2)
+            value_states = torch.cat([values.expand(rows, *values.shape), value_states], dim=2)
+        self.keys, self.values = key_states, value_states
+        return key_states, value_states
+
+    def get_seq_length(self) -> int:
+        if self.keys is not None:
+            return int(self.keys.shape[2])
+        return 0 if self.beginning is None else int(self.beginning[0].shape[1])
+
+
+class RowsLayer(_CacheLayer):
+    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place.
+
+    Where the rows write their next token (`rows`, `slots`, `length`) is the same for all layers.
+    """
+
+    def __init__(self, place: SimpleNamespace, keys: torch.Tensor, values: torch.Tensor) -> None:
+        self.place, self.keys, self.values = place, keys, values
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
+        place, count = self.place, key_states.shape[0]
+        self.keys[place.rows, :, place.slots] = key_states[:, :, 0]
+        self.values[place.rows, :, place.slots] = value_states[:, :, 0]
+        return self.keys[:count, :, : place.length], self.values[:count, :, : place.length]
+
+    def get_seq_length(self) -> int:
+        return int(self.place.length) - 1
+
+
+class Layers:
+    """The layers of a cache, for a model that is not one of transformers, whose ``Cache`` is for its own."""
+
+    def __init__(self, layers: Sequence[ReadLayer] | Sequence[RowsLayer]) -> None:
+        self.layers = layers
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> Pair:
+        return self.layers[layer].update(keys, values)
 
 
 def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:

@@ -8,10 +8,16 @@ from typing import Any
 
 from dspy import lm15
 
-from keqa.signatures.markers import CONTROL_TOKEN
-
 PLAIN_STOP = "\n\nUser:"
 _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")
+
+CONTROL_TOKEN = re.compile(
+    r"<[|｜][^\s|｜<>]{1,64}[|｜]?>|<[A-Za-z_]{1,64}[|｜]>"
+    r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"
+    r"|\[/?TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>|</?(?:tool_call|tool_response|think|image|BOS_TOKEN|EOS_TOKEN|sop)>"
+    r"|\[/?(?:THINK|IMG|gMASK)\]|<(?:unused|extra_id_)[0-9]{1,4}>"
+)
+"""Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
 
 
 class Texts:

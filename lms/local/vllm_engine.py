@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from dspy import lm15
 
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.lms.local.engine import CLOSED, AsyncEngine, LocalEngine
+from keqa.lms.local.engine import CLOSED, AsyncEngine, LocalEngine, Waiting
 from keqa.lms.local.tokenizing import Texts
 from keqa.lms.local.weights import is_adapter
 
 if TYPE_CHECKING:
-    from keqa.lms.local.sampling import Job
+    from keqa.lms.local.decoder import Job
 
 # In this process and not in one of its own, silent but for errors (its log goes where a command's answer stands), and
 # without reports of use to its makers.
@@ -57,27 +57,30 @@ class VLLMEngine(LocalEngine):
         self._engine: Any = model.llm_engine
 
     def _work(self) -> None:
-        running: dict[str, Job] = {}
+        running: dict[str, Waiting] = {}
         while not self._closed.is_set():
             try:
                 with suppress(queue.Empty):
-                    while (job := self._queue.get(block=not running)) is not None:
-                        running[str(id(job))] = job
-                        self._engine.add_request(str(id(job)), {"prompt_token_ids": list(job.tokens)}, _asked(job))
-                left = {number for number, job in running.items() if not job.wanted()}
+                    while (waiting := self._queue.get(block=not running)) is not None:
+                        number, job = str(id(waiting)), waiting.job
+                        running[number] = waiting
+                        self._engine.add_request(number, {"prompt_token_ids": list(job.tokens)}, _asked(job))
+                left = {number for number, waiting in running.items() if waiting.future.cancelled()}
                 self._engine.abort_request(list(left))
                 for output in self._engine.step() if running.keys() - left else ():
                     if output.finished:
-                        _ended(running[output.request_id], output.outputs[0])
+                        waiting = running[output.request_id]
+                        _take(waiting.job, output.outputs[0])
+                        self._finish(waiting)
                         left.add(output.request_id)
                 for number in left:
                     del running[number]
             except Exception as error:
                 self._engine.abort_request(list(running))
                 while running:
-                    running.popitem()[1].finish(error)
-        for job in running.values():
-            job.finish(lm15.ConfigurationError(CLOSED))
+                    running.popitem()[1].fail(error)
+        for waiting in running.values():
+            waiting.fail(lm15.ConfigurationError(CLOSED))
 
 
 class AsyncVLLMEngine(AsyncEngine):
@@ -102,11 +105,11 @@ def _asked(job: "Job") -> Any:
     )
 
 
-def _ended(job: "Job", drawn: Any) -> None:
-    """Hand over what vLLM drew."""
+def _take(job: "Job", drawn: Any) -> None:
+    """Take over what vLLM drew."""
     job.drawn = list(drawn.token_ids)
     if job.settings.logprobs is not None:
         for token, found in zip(job.drawn, drawn.logprobs, strict=True):
             likeliest = sorted(found.items(), key=lambda one: -one[1].logprob)[: job.settings.logprobs]
             job.scores.append((found[token].logprob, [(number, one.logprob) for number, one in likeliest]))
-    job.finish("length" if drawn.finish_reason == "length" else "stop")
+    job.reason = "length" if drawn.finish_reason == "length" else "stop"

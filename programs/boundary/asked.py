@@ -202,7 +202,7 @@ class PromptedModel(AskedModel):
 
     def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
         """Where the language model gives token probabilities they say how sure a verdict is; else it is 0 or 1."""
-        from keqa.lms.adapter import adapter
+        from keqa.signatures.chat_format import adapter
 
         predictor = self.predictor()
         predictor.demos = [one.shown() for one in self.shown_to(quiz)]

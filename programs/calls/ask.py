@@ -29,8 +29,7 @@ import dspy
 from dspy.clients.cache import Cache
 
 from keqa.errors import ConfigurationError
-from keqa.lms.adapter import only_blocks
-from keqa.lms.drafts import drafts_to
+from keqa.lms.loops import drafts_to
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
@@ -49,6 +48,8 @@ from keqa.programs.prediction import AnswerPart, Searching
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
+from keqa.retrievers.documents import question_asked
+from keqa.signatures.chat_format import only_blocks
 
 T = TypeVar("T")
 
@@ -424,7 +425,7 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     session, meter = current(), CallMeter(None, "retrieval")
 
     def called() -> list[Hit]:
-        with meter:
+        with meter, question_asked(context().given):
             found = _search(retriever, query, k)
         meter.saved = found.seconds if isinstance(found, KeptHits) else None
         return found

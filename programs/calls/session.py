@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,8 +26,8 @@ from keqa.lms.loops import Relay, questions
 from keqa.programs.arguments import Workers, checked
 from keqa.programs.calls.errors import CallError
 from keqa.programs.declared import WantedStyle
-from keqa.programs.records import CallCost, Cost, Degradation
-from keqa.signatures.markers import is_completed
+from keqa.programs.records import CallCost, Cost, Degradation, QuizRecord
+from keqa.signatures.chat_format import is_completed
 
 T = TypeVar("T")
 
@@ -298,15 +298,17 @@ class Context:
     session: Session | None = None
     hears: tuple[Callable[[Any], None], ...] = ()
     """Who hears of the questions that are asked."""
-    asked: str = ""
-    """The words of the question, for a utility reference."""
+    asked: tuple[str, Sequence[str]] = ("", ())
+    """The question, made to stand alone, and its choices, for a utility reference."""
+    given: str | None = None
+    """The question as it was put, for documents of its own: no file knows how a follow-up is rewritten."""
     left_out: frozenset[str] = frozenset()
     """Ids of questions of which a utility reference shows nothing."""
     kept: list[Callable[[], None]] | None = None
     """How the replies to the call that is made now can be forgotten, as caches report them."""
     drafts: bool = False
     """Whether what is written here is no answer yet, whatever comes of it."""
-    findings: Mapping[Any, Any] | None = None
+    findings: Mapping[Any, QuizRecord] | None = None
     """What earlier questions of a conversation settled; see `keqa.programs.earlier`."""
     style: WantedStyle | None = None
     """How the question is to be answered, whatever the program's setting says; None where that holds."""

@@ -18,12 +18,13 @@ from typing import Any
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
+from keqa.lms.local.tokenizing import CONTROL_TOKEN
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures.markers import CONTROL_TOKEN, broken_up, sections, without_completed
+from keqa.signatures.chat_format import broken_up, sections, without_completed
 from keqa.signatures.react import TURN_MARKER
 
 # Between these DSPy takes JSON in any message for parts of other kinds, such as an image that is fetched.
@@ -160,7 +161,7 @@ _BEFORE_ANSWER = {"so", "thus", "therefore", "the", "my", "your", "final", "corr
 _CHINESE = {"答", "答案", "回答", "答案是", "答案为", "正确答案", "正确答案是"}
 # In the middle of a line it is a part of a sentence.
 _ENDED = re.compile(r"(?<!\[)\[++[^\S\n]*+#++[^\S\n]*+completed\b[^\S\n]*+#*+[^\S\n]*+\]*+[^\S\n]*+(?=\n|\Z)")
-# As in `keqa.signatures.markers`, at the start of a line; written with less care.
+# As in `keqa.signatures.chat_format`, at the start of a line; written with less care.
 _FIELD = re.compile(
     r"^[^\S\n]*(?:\[\[++[^\S\n]*#|\[[^\S\n]*##)#*+[^\S\n]*(?:(\w+)[^\S\n]*(#++[^\S\n]*\]++)?)?", re.MULTILINE
 )

@@ -15,6 +15,7 @@ import dspy
 import numpy as np
 from dspy.predict.parameter import Parameter
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import EMBEDDER, check, checked, whole
 from keqa.programs.calls.session import context
@@ -95,7 +96,7 @@ class ReferenceIndex:
 
     def own(self) -> AbstractSet[str]:
         """The training questions whose labels are not shown: those left out, and the one that is asked again."""
-        return context().left_out | self._of_question.get(context().asked, set())
+        return context().left_out | self._of_question.get(question_digest(*context().asked), set())
 
     def out(self) -> set[int]:
         """Where the demonstrations of these questions are, those included that others share."""

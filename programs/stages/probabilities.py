@@ -10,7 +10,7 @@ import dspy
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.signatures.markers import sections
+from keqa.signatures.chat_format import sections
 
 Tokens: TypeAlias = Sequence[tuple[str, float]]
 """The tokens of a reply in their order, each with its log probability."""

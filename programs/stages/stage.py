@@ -242,7 +242,7 @@ class Generation(Stage):
 
     async def run(self, question: str) -> tuple[str, str]:
         """Its title, which may be empty, and its text; a CallError where there is none."""
-        from keqa.lms.adapter import adapter
+        from keqa.signatures.chat_format import adapter
 
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             prediction = await ask(self.write, "document", draws=ANSWER, usable=_has_text, question=question)

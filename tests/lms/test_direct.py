@@ -9,10 +9,11 @@ import litellm
 import pytest
 from openai_server import FaultPlan, OpenAIServer, markers
 
-from keqa.lms import adapter, build_lm, served
+from keqa.lms import build_lm, served
 from keqa.lms.direct import is_direct
 from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 pytestmark = pytest.mark.server
 

@@ -7,9 +7,10 @@ import pytest
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
-from keqa.lms import adapter, build_lm, build_roles, check_model, supports_n
+from keqa.lms import build_lm, build_roles, check_model, supports_n
 from keqa.lms.local.weights import fingerprint
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 
 def answering(text):

@@ -10,11 +10,12 @@ import pytest
 from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
-from keqa.lms import adapter, build_lm, supports_n
+from keqa.lms import build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 pytestmark = pytest.mark.server
 

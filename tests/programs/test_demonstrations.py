@@ -14,7 +14,7 @@ from keqa.programs.baselines import ClosedBook
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import fixed_for
-from keqa.signatures.markers import sections
+from keqa.signatures.chat_format import sections
 
 ROMEO = "Who wrote Romeo and Juliet?"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.signatures.markers import broken_up, is_completed, sections, without_completed
+from keqa.signatures.chat_format import broken_up, is_completed, sections, without_completed
 from keqa.signatures.react import TURN_MARKER, written_trajectory
 
 

@@ -12,13 +12,13 @@ from dspy.lm15 import Config, Message, Request
 from tiny_model import save_tiny_model
 
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.lms import adapter, build_lm
-from keqa.lms.drafts import drafts_to
+from keqa.lms import build_lm
 from keqa.lms.local.engine import TransformersEngine
 from keqa.lms.local.weights import load_for_training, place_of_model
-from keqa.lms.loops import leaving
+from keqa.lms.loops import drafts_to, leaving
 from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 pytestmark = pytest.mark.model
 
@@ -123,7 +123,7 @@ def test_a_cancelled_request_leaves_its_batch(engine):
     long = engine.submit(request("a", max_tokens=1900, temperature=0.0, stop=("never",)))
     long.cancel()
     assert engine.complete(request("b", max_tokens=2, temperature=0.0)).usage.output_tokens <= 2
-    assert not engine.decoder.busy or engine.decoder._jobs[0].wanted()
+    assert not engine.decoder.busy
 
 
 def test_many_threads_and_little_room(tiny_folder):
@@ -136,7 +136,7 @@ def test_many_threads_and_little_room(tiny_folder):
 
 
 def test_running_out_of_memory_is_a_server_error_and_passes(engine, monkeypatch):
-    def exhausted():
+    def exhausted(given_up):
         raise torch.OutOfMemoryError("no memory left")
 
     with monkeypatch.context() as patch:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from keqa.lms.local.plain_llama import PlainLlama, load_plain, readable
+from keqa.lms.local.plain_llama import Layers, PlainLlama, ReadLayer, load_plain, readable
 from keqa.lms.local.tokenizing import Texts
 from keqa.lms.local.weights import load_model
 
@@ -43,8 +43,6 @@ def test_the_model_that_ships_is_read_so():
 
 def test_logits_are_equal_to_the_last_bit(by_transformers, plain):
     from transformers.cache_utils import Cache, CacheLayerMixin
-
-    from keqa.lms.local.decoder import Layers, ReadLayer
 
     CacheLayerMixin.register(ReadLayer)
     ids = torch.randint(0, 2639, (3, 40), generator=torch.Generator().manual_seed(0))

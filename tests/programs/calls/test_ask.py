@@ -13,7 +13,6 @@ from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMServerEr
 from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.errors import ConfigurationError, RetrievalError
-from keqa.lms.adapter import adapter
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.calls.ask import ask, lm_of_role, search, searched
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
@@ -31,6 +30,7 @@ from keqa.programs.records import CallCost, Cost
 from keqa.programs.stages.stage import Decomposition
 from keqa.retrievers.caching import KeptHits
 from keqa.signatures import AnswerQuiz
+from keqa.signatures.chat_format import adapter
 
 
 def session() -> Session:

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa import signatures
-from keqa.lms import PatientChatAdapter, adapter
+from keqa.lms.local.tokenizing import CONTROL_TOKEN
 from keqa.programs.calls.ask import predict as call
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.calls.texts import harmless_in, sound
 from keqa.signatures import AnswerQuiz
-from keqa.signatures.markers import CONTROL_TOKEN, sections
+from keqa.signatures.chat_format import PatientChatAdapter, adapter, sections
 from keqa.signatures.react import written_trajectory
 
 pytestmark = pytest.mark.process

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.lms.local.sampling import DrawSettings, draw
+from keqa.lms.local.decoder import DrawSettings, draw
 
 pytestmark = pytest.mark.model
 

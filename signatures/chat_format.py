@@ -4,15 +4,17 @@ Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Rep
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
 marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
 ``True.`` for ``True``, ``yes`` for ``Yes``, quotations in the texts of a list whose marks are not escaped. A marker in
-the middle of a line is a part of the text, and of a field that is named twice the last value counts: what a reply
-quotes is not what it says (see `keqa.signatures.markers`).
+the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a field that is named
+twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also follow the last value
+on its line, at the very end of a reply, for weak models write it there and it gives no field a value.
 """
 
 import json
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, cast, get_args, get_origin
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
@@ -20,12 +22,23 @@ from dspy.clients._deprecation import adapter_message_call
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import TypeAdapter
 
-from keqa.signatures.markers import sections, without_completed
 from keqa.storage.untrusted import parse_json
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are not read."""
 
+COMPLETED = "completed"
+"""The name of the marker that ends a reply."""
+
+# Spaces lost or added within a marker are mended. Every repetition here and below is bounded by a character that it
+# cannot match itself, so that the time grows with the length of the text and no faster.
+_MARKER = re.compile(r"^[^\S\n]*\[\[[^\S\n]*##[^\S\n]*(\w+)[^\S\n]*##[^\S\n]*\]\]", re.MULTILINE)
+_ENDING = re.compile(r"\[\[[^\S\n]*##[^\S\n]*completed[^\S\n]*##[^\S\n]*\]\]\Z")
+_ENDING_CHARS = 60
+_BRACKETS, _HASHES = "[［⟦〚", "#＃"
+# Blank space, and characters that take no place where text is shown: an LM reads through both.
+_BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
+_OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
@@ -34,6 +47,51 @@ _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
 _BETWEEN_TEXTS = re.compile(r'"\s*,\s*"')
 # Before a quotation that begins inside a text stands what parts words.
 _QUOTING = re.compile(r'[^"]*(?:(?<![^\s(])"\S.*)?', re.DOTALL)
+
+
+class ReplyField(NamedTuple):
+    """One field of a reply, and where its value begins and ends: at the next marker, or at the end of the reply."""
+
+    name: str
+    start: int
+    end: int
+
+
+def sections(reply: str) -> Iterator[ReplyField]:
+    """The fields of a reply in their order, whatever their names; a name may come more than once."""
+    found = list(_MARKER.finditer(reply))
+    for marker, following in zip_longest(found, found[1:]):
+        yield ReplyField(marker[1], marker.end(), following.start() if following else len(reply))
+
+
+def is_completed(reply: str) -> bool:
+    """Whether a reply has the marker that ends it."""
+    return any(section.name == COMPLETED for section in sections(reply)) or without_completed(reply) != reply
+
+
+def without_completed(text: str) -> str:
+    """A text without the marker ``completed`` at its very end, where it has one."""
+    bare = text.rstrip()
+    ending = _ENDING.search(bare, max(0, len(bare) - _ENDING_CHARS))
+    return bare[: ending.start()] if ending else text
+
+
+def broken_up(text: str) -> str:
+    """A text in which no field marker stands: brackets and hashes that open one are set apart, ``[ [ # #``.
+
+    Careless spellings count, too: other spacing, full-width characters, a single bracket before two hashes. A text
+    without any comes back unchanged, and so does one that was broken up before.
+    """
+    return _OPENING.sub(_apart, text)
+
+
+def _apart(found: re.Match[str]) -> str:
+    opening, hashes = found[0], [char for char in found[1] if char in _HASHES]
+    brackets = [char for char in opening if char in _BRACKETS]
+    if not hashes or len(brackets) + len(hashes) < 3:
+        return opening
+    # The blank space after the last hash stays, a name may follow it.
+    return " ".join([*brackets, *hashes]) + opening[opening.rindex(hashes[-1]) + 1 :]
 
 
 class PatientChatAdapter(dspy.ChatAdapter):
@@ -67,6 +125,7 @@ class PatientChatAdapter(dspy.ChatAdapter):
         return found
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
+        """The fields of a reply by name; an `AdapterParseError` where one is missing or not of its type."""
         refused = partial(
             AdapterParseError, adapter_name=type(self).__name__, signature=signature, lm_response=completion
         )
@@ -87,6 +146,7 @@ class PatientChatAdapter(dspy.ChatAdapter):
 
 
 def adapter() -> PatientChatAdapter:
+    """The adapter by which programs ask where no other is set."""
     return PatientChatAdapter()
 
 

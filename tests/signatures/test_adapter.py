@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa import signatures
-from keqa.lms import adapter
+from keqa.signatures.chat_format import adapter
 
 PLAIN = dspy.ChatAdapter(use_json_adapter_fallback=False)
 ALL = [getattr(signatures, name) for name in signatures.__all__]
