@@ -182,7 +182,8 @@ def test_questions_that_change_during_a_run_end_it_and_what_was_answered_is_kept
     class Changing:
         """As a file that somebody writes to between its first reading, for the ids, and the second."""
 
-        left = [towns(["Town0", "Town1", "Town2"]), towns(meanwhile)]
+        def __init__(self):
+            self.left = [towns(["Town0", "Town1", "Town2"]), towns(meanwhile)]
 
         def __iter__(self):
             return iter(self.left.pop(0))
