@@ -152,9 +152,8 @@ def evaluate(
     )
     tally = Tally(len(asked), learned_from=len(known), learned_unknown=header.learned_unknown)
     with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
-        del asked
         outages = _Outages(stop_after_outages)
-        left = (question for question in _questions(items) if question[0].id not in file)
+        left = (question for question in _as_they_were(items, asked) if question[0].id not in file)
         waiting = takewhile(lambda _: not outages.reason, _announced(left, before_first))
         # DSPy's trace and history would hold the last ten thousand calls.
         forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
@@ -248,13 +247,34 @@ def _items(examples: Iterable[Any] | Path | str) -> Iterable[Any]:
     return list(examples) if isinstance(examples, Iterator) else examples
 
 
+def _as_they_were(items: Iterable[Any], asked: Mapping[str, int]) -> Iterator[tuple[Example, str]]:
+    """The examples once more; a file is read while the run goes on, and somebody may write to it meanwhile."""
+    left = len(asked)
+    for question in _questions(items):
+        if asked.get(question[0].id) != _content(question[0]):
+            break
+        left -= 1
+        yield question
+    else:
+        if not left:
+            return
+    raise InputError(
+        "the questions have changed since the run began; what was answered is kept. Run the same command with the "
+        "questions as they were, or name another label"
+    )
+
+
+def _content(example: Example) -> int:
+    return content_of(example.question, example.answers, example.answer_type, example.choices)
+
+
 def _contents(items: Iterable[Any]) -> dict[str, int]:
     """What is asked under each id, as `RunLine.content`."""
     found: dict[str, int] = {}
     for number, (example, _) in enumerate(_questions(items), start=1):
         if example.id in found:
             raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
-        found[example.id] = content_of(example.question, example.answers, example.answer_type, example.choices)
+        found[example.id] = _content(example)
     if not found:
         raise InputError("there is no question to ask")
     return found

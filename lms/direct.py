@@ -195,6 +195,9 @@ class _StreamedReply:
         for line in lines:
             if line.startswith(b"data:") and isinstance(event := _read(line[5:]), dict):
                 self._hear(event)
+            elif self._texts and line.replace(b" ", b"").strip() == b"data:[DONE]":
+                # Not every server gives a reason; a whole reply without one has stopped, too.
+                self._reason = self._reason or "stop"
 
     def _hear(self, event: dict[str, Any]) -> None:
         self._about |= {name: value for name, value in event.items() if value is not None and name != "choices"}

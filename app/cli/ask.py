@@ -81,9 +81,10 @@ def ask(
     from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
+    # First, so that a page that cannot be written takes no answer away.
+    _show(cleaned, quiet=quiet, as_json=as_json, full=full)
     if html is not None:
         write_page(html, [story_page(cleaned)])
-    _show(cleaned, quiet=quiet, as_json=as_json, full=full)
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)
@@ -166,6 +167,7 @@ def chat(
     """
     from keqa.cli.serve import about_of
     from keqa.conversations import Conversations
+    from keqa.data.question import clean
 
     kept = None if no_keep else Conversations()
     if resume is not None and kept is None:
@@ -185,8 +187,8 @@ def chat(
         try:
             if command.startswith("/"):
                 talk.command(command, given.strip())
-            elif line:
-                talk.ask(line)
+            elif question := clean(line):
+                talk.ask(question)
         except InputError as problem:
             complain(problem)
 
@@ -286,9 +288,10 @@ class _Talk:
             record = record_without_keys(record, self._roles.every)
         failed, keeping = "" if error is None else type(error).__name__, self._kept
         ended = talk.with_answer if keeping is None else partial(keeping.answer, talk)
-        self._conversation = ended(record, by=by, error=failed)
         if record is not None and record.answer is not None:
+            # First, so that one that cannot be kept is seen.
             _show_briefly(record)
+        self._conversation = ended(record, by=by, error=failed)
 
 
 def _typed_lines() -> Iterator[str]:

@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from keqa.cli.console import emit, status, table
-from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
+from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, invocation, option, refuse_empty
 from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
@@ -82,8 +82,14 @@ class LearningOptions:
 
     def check(self) -> None:
         check_models(self)
-        if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
-            raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
+        left_out = "--no-boundary" if self.no_boundary else "--no-tuning" if self.no_tuning else None
+        if left_out is not None and self.boundary_tries != LearningOptions.boundary_tries:
+            raise InputError(f"--boundary-tries is that of the boundary model, which {left_out} leaves out")
+        searched = [name for name in ("demos", "judge_demos", "sets") if flag_of(name) in given(self)]
+        if searched and self.optimizer != "bootstrap":
+            flags = [*map(flag_of, searched)]
+            why = f"{', '.join(flags)}: of --optimizer bootstrap, not of {self.optimizer}; leave it out"
+            raise MisplacedOptionError(why, *flags)
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):
             raise InputError(
                 f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"

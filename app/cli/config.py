@@ -181,7 +181,7 @@ def _mark(data: bytes) -> Path:
 
 def _read(path: Path, data: bytes, root: Any) -> Iterator[FileSetting]:
     try:
-        values = tomllib.loads(data.decode())
+        values = tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     yield from _of(values, (), path, root)

@@ -174,9 +174,14 @@ class ProgramOptions:
     )
 
     def check(self) -> None:
-        if self.embedder is not None and self.program is None:
-            why = "--embedder needs --program: the compiled program whose embedding model it is"
-            raise MisplacedOptionError(why, "--embedder")
+        check_embedder(self)
+
+
+def check_embedder(options: Any) -> None:
+    """Refuse an embedding model without the program that was compiled with it."""
+    if options.embedder is not None and not options.program:
+        why = "--embedder needs --program: the compiled program whose embedding model it is"
+        raise MisplacedOptionError(why, "--embedder")
 
 
 def _of_settings() -> list[tuple[str, Any, Any]]:

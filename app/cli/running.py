@@ -17,6 +17,7 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
+    check_embedder,
     check_models,
     open_retriever,
     setting_of,
@@ -75,6 +76,7 @@ def evaluate_methods(
 ) -> list[Row]:
     """Ask methods the questions of a command; the rows are in the order of the methods."""
     options.risk.check()
+    check_embedder(options.method)
     try:
         check_programs(specs, options.method.program)
     except InputError as error:

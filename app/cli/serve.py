@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from keqa.cli.console import status
-from keqa.cli.declare import argument, option
+from keqa.cli.declare import MisplacedOptionError, argument, given, option
 from keqa.cli.options import NO_TOKEN, AskedOptions, ProgramOptions
 from keqa.errors import InputError, MissingExtraError
 
@@ -92,6 +92,11 @@ def serve(
     """
     _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
     program, watch = options.program, server.watch or server.add_documents
+    heard = ("--mcp", "--documents", "--watch", "--in-flight", "--waiting", "--timeout")
+    unheard = [flag for flag in (*given(server, limits), *["--no-token"] * no_token) if flag not in heard]
+    if server.mcp and unheard:
+        why = f"--mcp speaks over standard input and output, and listens nowhere: leave out {', '.join(unheard)}"
+        raise MisplacedOptionError(why, *unheard)
     if server.story not in ("reasoning", "text", "none"):
         raise InputError(f"--story must be reasoning, text or none, not {server.story!r}")
     if server.add_documents and (program.index is None or server.documents is None):

@@ -30,7 +30,7 @@ from keqa.server.answers import Answers, Asked, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Story, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.intake import Intake
-from keqa.server.limits import ProblemError, problem_of
+from keqa.server.limits import ProblemError, log, problem_of
 from keqa.server.mcp_tools import mcp_server
 from keqa.storage.redaction import without_secrets
 
@@ -256,16 +256,22 @@ class _Routes:
             by = answering
             return before.findings(answering)
 
+        async def keep(record: QuestionRecord | None, error: str = "") -> None:
+            # Whoever asked gets what became of the question, whether or not that can be kept.
+            try:
+                await asyncio.to_thread(partial(kept.answer, talk, record, by=by, error=error))
+            except (InputError, OSError) as problem:
+                log.error("an answer cannot be kept: %s", getattr(problem, "strerror", None) or problem)
+
         async def ask(hears: Hears) -> QuestionRecord:
             try:
                 record = await self._answers.ask(asked, hears, settled)
             except Exception as error:
                 failed = getattr(error, "record", None)
                 failed = None if failed is None else record_without_secrets(failed, self._answers.lms)
-                message = problem_of(error, self._answers.lms).message
-                await asyncio.to_thread(partial(kept.answer, talk, failed, by=by, error=message))
+                await keep(failed, problem_of(error, self._answers.lms).message)
                 raise
-            await asyncio.to_thread(partial(kept.answer, talk, record, by=by))
+            await keep(record)
             return record
 
         return asked, event({"kind": "Kept", "conversation": talk.about.id, "said": ""}), ask

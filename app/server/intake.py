@@ -56,7 +56,7 @@ class Intake:
         try:
             atomic_write(path, content)
             change = self._indexed(path)
-            if change.left_out.unexpected or not (change.added or change.unchanged):
+            if change.left_out.unexpected or not (change.added or change.changed or change.unchanged):
                 raise InputError(f"{name} cannot be read as {path.suffix.lower()}, or holds no text")
         except BaseException:
             with suppress(OSError):

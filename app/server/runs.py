@@ -55,10 +55,11 @@ class Runs:
     def __init__(self, files: Iterable[Path | str]) -> None:
         self._rows: list[_Row] = []
         self._runs = [_RunOf(path, read_header(path)) for path in run_files(files)]
-        known: dict[tuple[str, str], int] = {}
+        # Of two files of one name, a line of each may have an id that the other's has, too.
+        known: dict[tuple[str, str, int], int] = {}
         for number, run in enumerate(self._runs):
             for place, line in placed_lines(run.path):
-                row = known.setdefault((run.header.dataset, line.id), len(self._rows))
+                row = known.setdefault((run.header.dataset, line.id, line.content), len(self._rows))
                 if row == len(self._rows):
                     cells: list[list[Any] | None] = [None] * len(self._runs)
                     self._rows.append(_Row(line.id, line.question, line.answers, line.kind, cells))

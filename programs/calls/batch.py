@@ -98,8 +98,11 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> I
         running: set[Future[R]] = set()
         while True:
             if fatal is None:
-                for item in islice(waiting, in_flight - len(running)):
-                    running.add(pool.submit(contextvars.copy_context().run, work, item))
+                try:
+                    more = islice(waiting, in_flight - len(running))
+                    running.update(pool.submit(contextvars.copy_context().run, work, item) for item in more)
+                except Exception as raised:
+                    fatal = raised
             if not running:
                 break
             try:

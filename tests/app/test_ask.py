@@ -56,6 +56,13 @@ def test_json_is_the_record_with_its_sources_and_nothing_else(ask):
     assert (source["title"], source["quizzes"], source["sentences"]) == ("Heidi Fenman", [2], [source["text"]])
 
 
+def test_a_page_that_cannot_be_written_takes_no_answer_away(ask, tmp_path):
+    (tmp_path / "page.html").symlink_to(tmp_path / "nowhere" / "page.html")
+    ended = ask("--quiet", "--html", tmp_path / "page.html")
+    assert (ended.code, ended.out) == (2, "Flora Isvik\n")
+    assert "the page cannot be written" in ended.err
+
+
 def test_over_passages_of_ones_own_one_call_does_for_several(ask, server):
     def calls(*further):
         steps = ask("--json", *further, forms=True).json()["cost"]["by_step"]

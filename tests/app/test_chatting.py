@@ -75,6 +75,18 @@ def test_a_conversation_is_kept_resumed_exported_and_deleted(chat, server, tmp_p
     assert Conversations(tmp_path / "conversations").listed() == []
 
 
+def test_an_answer_that_cannot_be_kept_is_seen(chat, monkeypatch):
+    monkeypatch.setattr("keqa.conversations.MOST_BYTES", 3000)
+    ended = chat(QUESTION)
+    assert ended.fine().splitlines()[0] == "Flora Isvik"
+    assert "holds as much as is kept of one" in ended.err
+
+
+def test_bytes_that_are_no_text_do_not_end_it(chat, tmp_path):
+    assert "Flora Isvik" in chat(f"{QUESTION}\udce4").fine()
+    assert Conversations(tmp_path / "conversations").listed()[0].title == QUESTION
+
+
 def test_what_is_not_there_is_said(chat, tmp_path, server):
     chat("/story", arguments=("--resume", "0" * 16)).refused("there is no conversation 0000000000000000")
     chat(arguments=("--resume", "last", "--no-keep")).refused("leave out --no-keep")

@@ -20,7 +20,8 @@ from keqa.retrievers import Passage, build_index
 pytestmark = pytest.mark.process
 
 TOWNS = ("Carmouth", "Marton", "Kelford", "Norhaven", "Vinton", "Calland", "Morhaven", "Wenford")
-FEW = ["--sets", 1, "--in-flight", 1, "--tries", 3, "--top-k", 2]
+QUICK = ["--in-flight", 1, "--tries", 3, "--top-k", 2]
+FEW = ["--sets", 1, *QUICK]
 LEAST = ["--no-tuning", "--no-reference", "--optimizer", "none"]
 
 
@@ -159,39 +160,39 @@ def test_nothing_is_searched_where_the_method_searches_nothing(keqa_command, ser
 
 
 def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, tune, served, pairs, server, out):
-    assert tune(*LEAST).code == 0
+    assert tune(*LEAST, few=QUICK).code == 0
     before, calls = (out / "program.json").read_bytes(), server.count
     more = [*TOWNS, "Ashford"]
     changes = {
         "training questions": {"train": more},
-        "the method and its settings": {"few": [*FEW, "--tries", 4]},
-        "how it is compiled": {"few": [*FEW, "--seed", 7]},
+        "the method and its settings": {"few": [*QUICK, "--tries", 4]},
+        "how it is compiled": {"few": [*QUICK, "--seed", 7]},
     }
     for reported, changed in changes.items():
-        ended = tune(*LEAST, **changed)
+        ended = tune(*LEAST, **{"few": QUICK} | changed)
         assert (ended.code, server.count) == (2, calls)
         said = " ".join(ended.err.split())
         for part in ("holds a program that was compiled from other sources", reported, "--force"):
             assert part in said
         assert (out / "program.json").read_bytes() == before
     # The same command once more is no other source, and resumes.
-    assert tune(*LEAST).code == 0
-    assert tune(*LEAST, "--force", train=more).code == 0
+    assert tune(*LEAST, few=QUICK).code == 0
+    assert tune(*LEAST, "--force", train=more, few=QUICK).code == 0
     assert json.loads((out / "program.json").read_text())["about"]["questions"]["train"] == 7
     other = [*served[:3], "openai/another", *served[4:]]
     calls = server.count
     train = pairs("train.jsonl", TOWNS)
-    ended = keqa_command("compile", train, *other, *FEW, *LEAST, "--out", out, "--force")
+    ended = keqa_command("compile", train, *other, *QUICK, *LEAST, "--out", out, "--force")
     assert (ended.code, server.count) == (2, calls)
     assert "was begun with other settings" in ended.err
 
 
 def test_a_program_that_names_no_sources_is_replaced_only_with_force(tune, server, out):
     keqa.save(keqa.KEQA(None), out)
-    ended = tune(*LEAST)
+    ended = tune(*LEAST, few=QUICK)
     assert (ended.code, server.count) == (2, 0)
     assert "from sources that it does not name" in " ".join(ended.err.split())
-    assert tune(*LEAST, "--force").code == 0
+    assert tune(*LEAST, "--force", few=QUICK).code == 0
 
 
 @pytest.mark.parametrize("option", ["--out", "--work"])

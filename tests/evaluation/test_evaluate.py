@@ -174,6 +174,27 @@ def test_examples_are_read_as_a_stream_and_no_more_are_in_work_than_allowed(clos
     assert engine.peak == 2
 
 
+@pytest.mark.parametrize("meanwhile", [[], ["Town0", "Town7", "Town2"], ["Town0", "Town1", "Town2", "Town3"]])
+def test_questions_that_change_during_a_run_end_it_and_what_was_answered_is_kept(closed_book, tmp_path, meanwhile):
+    def towns(names):
+        return [{"id": str(n), "question": f"Who governs {name}?", "answer": "Ann"} for n, name in enumerate(names)]
+
+    class Changing:
+        """As a file that somebody writes to between its first reading, for the ids, and the second."""
+
+        def __init__(self):
+            self.left = [towns(["Town0", "Town1", "Town2"]), towns(meanwhile)]
+
+        def __iter__(self):
+            return iter(self.left.pop(0))
+
+    program, _ = closed_book()
+    with pytest.raises(InputError, match="have changed since the run began"):
+        evaluate(program, Changing(), out=tmp_path / "run.jsonl", in_flight=2)
+    kept = [line.question for line in read_run(tmp_path / "run.jsonl").lines]
+    assert kept == [f"Who governs Town{n}?" for n in range(min(len(meanwhile), 1 if "Town7" in meanwhile else 3))]
+
+
 def test_the_calls_are_not_remembered(run):
     base_lm.GLOBAL_HISTORY.clear()
     before = len(dspy.settings.trace or [])

@@ -3,14 +3,17 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import dspy
 import litellm
 import pytest
 from openai_server import FaultPlan, OpenAIServer, markers
+from servers import openai_server as serving
 
 from keqa.lms import build_lm, served
 from keqa.lms.direct import is_direct
+from keqa.lms.drafts import drafts_to
 from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
@@ -99,6 +102,20 @@ def test_errors_are_the_same(monkeypatch, model, kind):
         one, other = (asked(server, monkeypatch, model, direct=direct) for direct in (True, False))
     assert one[4] is not None
     assert one == other
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_stream_that_says_that_it_is_done_is_whole_without_a_reason(server, monkeypatch, done):
+    events = serving._events
+
+    def without_reason(sound):
+        sent = events(sound).replace(b'"finish_reason": "stop"', b'"finish_reason": null')
+        return sent if done else sent.replace(b"data: [DONE]", b"")
+
+    monkeypatch.setattr(serving, "_events", without_reason)
+    lm, told = build_lm("openai/m", api_base=server.api_base, cache=False, num_retries=0), []
+    with drafts_to(told.append), nullcontext() if done else pytest.raises(dspy.LMTransportError, match="ended before"):
+        assert lm("Hello") == ["".join(told[1:])]
 
 
 def test_a_server_of_ones_own_is_asked_again_without_litellm(server, tmp_path):

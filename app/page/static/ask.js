@@ -32,6 +32,8 @@ afresh.addEventListener("click", () => {
 });
 
 function begin() {
+  // What is in work is a question of the conversation before.
+  if (running) running.abort();
   history = [];
   keep([]);
   name("");
@@ -215,7 +217,8 @@ async function follow(text, turn, signal) {
       else turn.hears(event);
       if (event.kind === "Answered") {
         history = [...history, { question: text, answer: event.record.answer }].slice(-MOST_TURNS);
-        question.value = "";
+        // The next question may stand there by now.
+        if (question.value.trim() === text) question.value = "";
         if (!conversations) keep([...kept, [text, event]]);
         if (about.hidden) sayAbout().catch(() => {});
       }

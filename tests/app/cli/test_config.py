@@ -42,6 +42,11 @@ def test_nothing_is_set(keqa_command):
     }
 
 
+def test_a_file_that_windows_wrote(keqa_command, own):
+    own.write_bytes(b'\xef\xbb\xbfindex = "own-index"\r\n')
+    assert shown(keqa_command)["index"] == ("own-index", str(own))
+
+
 def test_a_folder_goes_before_the_user_and_variables_before_both(keqa_command, folder, own, monkeypatch):
     own.write_text('lm = "openai/own"\nindex = "own-index"\n[ask]\ntop-k = 3\nhtml = "story.html"\n')
     (folder / "keqa.toml").write_text('lm = "openai/here"\n')

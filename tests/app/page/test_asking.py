@@ -1,6 +1,7 @@
 """The page of a server, in a browser and as events."""
 
 import re
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -185,6 +186,33 @@ def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, op
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".story").count() == 0
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
+
+
+def test_what_is_typed_meanwhile_stays_and_a_new_conversation_knows_nothing_of_the_old(serving, server, open_page):
+    usual, go_on = server.reply, threading.Event()
+
+    def reply(messages, n, body):
+        go_on.wait(30)
+        return usual(messages, n, body)
+
+    server.reply = reply
+    page, box = (made := open_page(serving.url + "/")), made.get_by_role("textbox", name="Question")
+    ask(page, QUESTION)
+    box.fill("To whom is the mayor married?")
+    go_on.set()
+    page.locator(".answer-text").wait_for()
+    assert box.input_value() == "To whom is the mayor married?"
+    go_on.clear()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.get_by_role("button", name="New conversation").click()
+    go_on.set()
+    until(lambda: serving.metric("keqa_in_work") == 0)
+    server.calls.clear()
+    page.locator("button.main:enabled").wait_for()
+    ask(page, QUESTION)
+    page.locator(".answer-text").wait_for()
+    assert page.locator(".story").count() == 1
+    assert not any("history" in str(call.messages) for call in server.calls)
 
 
 def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, server, open_page):

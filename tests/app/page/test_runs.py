@@ -92,6 +92,13 @@ def test_questions_of_two_data_sets_are_two(tmp_path):
     assert [run["label"].rpartition("/")[2] for run in found.overview()["runs"]] == ["a", "b"]
 
 
+def test_questions_of_two_files_of_one_name_are_not_one_for_their_ids(tmp_path):
+    write(tmp_path / "a.jsonl", [line(0)])
+    write(tmp_path / "b.jsonl", [line(0, question="Who else?", answers=["Bo"])])
+    found = Runs([tmp_path]).overview()["questions"]
+    assert [row[1:3] for row in found] == [["Who is 0?", ["Ann"]], ["Who else?", ["Bo"]]]
+
+
 @pytest.mark.server
 def test_methods_side_by_side_and_stories_next_to_each_other(folder, viewed):
     page = viewed(Runs([folder]))

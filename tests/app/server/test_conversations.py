@@ -70,6 +70,13 @@ def test_only_who_may_ask_sees_them_and_only_where_they_are_kept(serve, server, 
     assert server.count == 0
 
 
+def test_an_answer_that_cannot_be_kept_is_given(serve, server, kept, monkeypatch, caplog):
+    with serve(server, conversations=kept).client as client:
+        monkeypatch.setattr("keqa.conversations.MOST_BYTES", 3000)
+        assert asked(client, conversation="")[-1]["record"]["answer"] == "Flora Isvik"
+    assert "an answer cannot be kept: this conversation holds as much" in caplog.text
+
+
 @pytest.mark.process
 def test_a_kill_loses_nothing_but_the_answer_in_flight(server, own_index, tmp_path):
     folder = tmp_path / "kept"
@@ -159,3 +166,12 @@ def test_none_is_taken_where_that_is_not_allowed(serve, server):
         assert put(client, "a.txt").status_code == 404
     with serve(server, token=TOKEN).client as client:
         assert put(client, "a.txt").status_code == 401
+
+
+def test_a_document_that_was_removed_may_come_again_in_other_words(serve, server, folder, tmp_path):
+    serving = serve(server, watch=True, intake=Intake(str(tmp_path / "own"), folder, 10_000))
+    with serving.client as client:
+        put(client, "ferry.txt")
+        (folder / "ferry.txt").unlink()
+        assert put(client, "ferry.txt", b"The ferry leaves at ten.").json() == {"file": "ferry.txt", "passages": 1}
+    assert (folder / "ferry.txt").read_text() == "The ferry leaves at ten."
