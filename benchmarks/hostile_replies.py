@@ -3,9 +3,8 @@
     python benchmarks/hostile_replies.py [--replies 100000] [--seconds 600] [--seed 0]
 
 Replies are drawn from a grammar of what weak LMs write, what servers cut off and what an attacker would have an LM
-repeat: markers in all places, values of the wrong type, deep nesting, endless runs, characters that no encoding holds.
-Each ends in a value or in a typed error, and takes less than 0.1 seconds of processor time from when it comes until the
-next request is made; Python's garbage is collected between questions. Exits with 1 where one does not.
+repeat. Each must end in a value or in a typed error, and take less than 0.1 seconds of processor time from when it
+comes until the next request is made. Exits with 1 where one does not.
 """
 
 import builtins
@@ -61,13 +60,10 @@ class Replies:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.shapes = (*[self.sections] * 3, self.quoting, self.careless, self.cut, self.mutated, self.anything)
+        self.shapes = (*[self.sections] * 3, self.quoting, self.careless, self.cut, self.mutated, self.garbage)
 
     def __call__(self, signature: type[dspy.Signature]) -> str:
         return self.random.choice(self.shapes)(signature)
-
-    def anything(self, signature: type[dspy.Signature]) -> str:
-        return self.garbage()
 
     def sections(self, signature: type[dspy.Signature]) -> str:
         """Fields in some order, some of them twice, missing or unknown."""
@@ -88,11 +84,10 @@ class Replies:
         spellings = ["[[##{}##]]", "[## {} ##]", "[[ ## {} # ]]", "**{}**:", "<{}>"]
         spellings += ["［［ ＃＃ {} ＃＃ ］］", "[[ ## {}\n## ]]"]
         spelling = self.random.choice(spellings)
-        body = "\n".join(spelling.format(name) + str(self.value(signature, name)) for name in signature.output_fields)
+        body = "\n".join(spelling.format(name) + self.value(signature, name) for name in signature.output_fields)
         return self.random.choice(["{}", "```\n{}\n```", "```{}", '{{"answer": "{}"}}', "[{}]"]).replace("{}", body)
 
     def cut(self, signature: type[dspy.Signature]) -> str:
-        """Fields that end too soon."""
         whole = self.sections(signature)
         return whole[: self.random.randint(0, len(whole))]
 
@@ -104,7 +99,7 @@ class Replies:
             text[place : place + self.random.randint(0, 2)] = self.random.choice([[], [self.random.choice(_ATOMS)]])
         return "".join(text)
 
-    def garbage(self) -> str:
+    def garbage(self, signature: type[dspy.Signature] | None = None) -> str:
         if self.random.random() < 0.1:
             # The length of runs varies, for it is the length that may cost too much.
             unit = "".join(self.random.choices(_RUNS, k=self.random.randint(1, 2)))
@@ -134,10 +129,8 @@ class Replies:
         text = self.random.choice(["Oslo", "So the answer is Oslo.", "Where is Oslo?", "unknown", self.garbage()])
         if annotation is bool:
             return self.random.random() < 0.5
-        if get_origin(annotation) is list:
-            return [text] * self.random.randint(0, 4)
-        if get_origin(annotation) is dict:
-            return {"query": text}
+        if get_origin(annotation) in (list, dict):
+            return {"query": text} if get_origin(annotation) is dict else [text] * self.random.randint(0, 4)
         return text if annotation is str else self.random.choice(get_args(annotation))
 
 
@@ -145,8 +138,7 @@ class Engine:
     """An LM that replies from the grammar, and measures what becomes of each reply."""
 
     def __init__(self, replies: Replies) -> None:
-        self.replies = replies
-        self.count, self.slowest, self.since = 0, 0.0, 0.0
+        self.replies, self.count, self.slowest, self.since = replies, 0, 0.0, 0.0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Engine":
         return self
@@ -155,10 +147,8 @@ class Engine:
         self.heard()
         objective = str(request.system).split("your objective is:")[-1]
         text = self.replies(_BY_OBJECTIVE[" ".join(objective.split())])
-        tokens = None
-        if request.config.logprobs is not None:
-            words = text.split(" ")[:2000]
-            tokens = tuple(TokenLogprob(token=f" {word}", logprob=-self.replies.random.random()) for word in words)
+        words = text.split(" ")[:2000] if request.config.logprobs is not None else []
+        tokens = tuple(TokenLogprob(token=f" {word}", logprob=-self.replies.random.random()) for word in words) or None
         self.count += 1
         usage, reason = Usage(1, 1, 2), self.replies.random.choice(["stop", "stop", "length"])
         response = Response(None, request.model, Message.assistant(text), reason, usage, logprobs=tokens)
@@ -180,11 +170,23 @@ class Tally:
     typed: int = 0
     broken: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
-    """Seconds of processor time that one took."""
 
     @property
     def kept(self) -> bool:
         return not self.broken and self.slowest < SLOWEST
+
+    def ended(self, work: Callable[[], Any], *typed: type[Exception]) -> list[str]:
+        """Count how some work ends; the causes of failures that it notes."""
+        try:
+            said = work()
+        except typed as error:
+            self.typed += 1
+            return [getattr(error, "cause", "")]
+        except Exception as error:
+            self.broken[type(error).__name__] += 1
+            return []
+        self.values += 1
+        return [note.cause for note in said.record.degradations] if isinstance(said, dspy.Prediction) else []
 
 
 def methods() -> dict[str, Callable[[str], Any]]:
@@ -203,23 +205,21 @@ def methods() -> dict[str, Callable[[str], Any]]:
 
 
 def read(replies: Replies, count: int, until: float) -> Tally:
-    patient, tally = adapter(), Tally()
+    tally = Tally()
     for signature in itertools.islice(itertools.cycle(SIGNATURES), count):
         if time.monotonic() > until:
             break
         text = replies(signature)
         began = time.process_time()
-        try:
-            if set(patient.parse(signature, text)) != set(signature.output_fields):
-                tally.broken["missing fields"] += 1
-            tally.values += 1
-        except AdapterParseError:
-            tally.typed += 1
-        except Exception as error:
-            tally.broken[type(error).__name__] += 1
+        tally.ended(lambda signature=signature, text=text: _read(signature, text), AdapterParseError)
         tally.slowest = max(tally.slowest, time.process_time() - began)
         tally.replies += 1
     return tally
+
+
+def _read(signature: type[dspy.Signature], text: str) -> None:
+    if set(adapter().parse(signature, text)) != set(signature.output_fields):
+        raise LookupError("missing fields")
 
 
 def asked(replies: Replies, ask: Callable[[str], Any], count: int, until: float) -> Tally:
@@ -232,16 +232,7 @@ def asked(replies: Replies, ask: Callable[[str], Any], count: int, until: float)
                 break
             if number % 100 == 0:
                 gc.collect()
-            noted: list[str] = []
-            try:
-                said = ask("Where is Oslo?")
-                tally.values += 1
-                noted = [note.cause for note in said.record.degradations] if isinstance(said, dspy.Prediction) else []
-            except (KeqaError, CallError) as error:
-                tally.typed += 1
-                noted = [getattr(error, "cause", "AdapterParseError")]
-            except Exception as error:
-                tally.broken[type(error).__name__] += 1
+            noted = tally.ended(lambda: ask("Where is Oslo?"), KeqaError, CallError)
             tally.broken.update(cause for cause in noted if cause in _MISTAKES)
             engine.heard()
     tally.replies, tally.slowest = engine.count, engine.slowest

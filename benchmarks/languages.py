@@ -2,10 +2,9 @@
 
     python benchmarks/languages.py [DATA]
 
-English and Chinese are XQuAD's paragraphs and questions where the shared data are there. The other languages, and these
-two without the data, are towns that do not exist: of each a passage on eight topics, asked for by its name and by a
-word of the topic in another form than the passage has it. Exit code 1 where the mixed index is more than a point below
-a separate one, at five.
+English and Chinese are XQuAD's where the shared data are there. The others are towns that do not exist: of each a
+passage on eight topics, asked for by its name and by a word of the topic in another form. Exit code 1 where the mixed
+index is more than a point below a separate one, at five.
 """
 
 import json

@@ -2,18 +2,15 @@
 
     python benchmarks/recall.py [DATA] [--engine bm25] [--passages 2000] [--questions 200] [--url URL] [--work FOLDER]
 
-Recall is macro-averaged: each question counts the same, however many gold passages it has. Where titles are unique in a
-corpus a gold passage is named by its title, elsewhere by its whole text. The model is MiniLM, which encodes 30 to 80
-passages a second on a core; vectors are kept in the work folder, and a run that was killed resumes there. Exit code 1
-where the hybrid is more than a point below the better of the two.
-
-With `--url` an Elasticsearch cluster is loaded with the vectors of the embedded index (an index of a random name, which
-is removed afterwards), and exit code 1 says that one of its engines is more than a point below the embedded one.
+Recall is macro-averaged. The model is MiniLM, which encodes 30 to 80 passages a second on a core; vectors are kept in
+the work folder, and a run that was killed resumes there. Exit code 1 where the hybrid is more than a point below the
+better of the two. With `--url` an Elasticsearch cluster is loaded with the vectors of the embedded index (an index of a
+random name, which is removed afterwards), and exit code 1 says that an engine of it is more than a point below the
+embedded one.
 """
 
 import random
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -47,7 +44,7 @@ _ENCODED_AGAIN = 32
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Files of a data set's folder, and what names a gold passage: its ``title``, or its ``text`` as well."""
+    """Files of a data set's folder, and what names a gold passage: its ``title``, or its ``text`` if none is unique."""
 
     name: str
     corpus: str
@@ -128,12 +125,8 @@ def prepared(case: Case, folder: Path, engines: Sequence[str]) -> Iterator[tuple
     with suppress(KeqaError):
         there = facts_of(folder / "dense")[0]["source_hash"]
     if there != manifest.source_hash:
-        started = time.monotonic()
-
-        def progress(done: int, of: int) -> None:
-            sys.stderr.write(f"{folder.name}: {done:,} of {of:,} encoded, {time.monotonic() - started:.0f} s\n")
-
-        build_dense(case.passages, folder / "dense", progress=progress)
+        said = f"{folder.name}: {{:,}} of {{:,}} encoded\n"
+        build_dense(case.passages, folder / "dense", progress=lambda *done: sys.stderr.write(said.format(*done)))
     dense = open_index(folder / "dense")
     yield "dense", dense
     if "hybrid" in engines:
@@ -145,15 +138,13 @@ def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[
     opened, store = open_files(folder)
     key_of = dense_manifest(opened).encoder.key_of
     row_of = {key: row for row, key in enumerate(store.keys.tolist())}
-    checked = False
+    unchecked = [_ENCODED_AGAIN]
 
     def encoded(encoder: Encoder, passages: Sequence[Passage]) -> list[dict[str, list[float]]]:
-        nonlocal checked
         found = [store.rows[row_of[key_of(passage)]] for passage in passages]
-        if found and not checked:
-            again = encoder.passages(passages[:_ENCODED_AGAIN])
-            np.testing.assert_allclose(again, np.stack(found[:_ENCODED_AGAIN]), atol=1e-4)
-            checked = True
+        if found and unchecked:
+            some = unchecked.pop()
+            np.testing.assert_allclose(encoder.passages(passages[:some]), np.stack(found[:some]), atol=1e-4)
         return [{VECTOR: as_sent(row)} for row in found]
 
     return encoded
@@ -186,15 +177,8 @@ def row_of(case: Case, found: dict[str, float], cluster: dict[str, float]) -> tu
 
 
 def main(arguments: list[str] | None = None) -> int:
-    known = {
-        "data": DATA,
-        "engine": ENGINES,
-        "passages": int,
-        "questions": int,
-        "url": str,
-        "work": Path("runs/recall"),
-    }
-    given = common.options(__doc__, "data", given=arguments, **known)
+    known = {"engine": ENGINES, "passages": int, "questions": int, "url": str, "work": Path("runs/recall")}
+    given = common.options(__doc__, "data", given=arguments, data=DATA, **known)
     files = [f"{one.name.lower()}/{file}" for one in BENCHMARKS for file in (one.corpus, *one.questions)]
     if missing := [file for file in files if not (given.data / file).is_file()]:
         given.refuse(f"not in {given.data}: {', '.join(missing)}")

@@ -2,8 +2,8 @@
 
     python benchmarks/runner.py [QUESTIONS]
 
-A closed-book run of a tenth of the questions and one of all, against a server on this machine that answers at once, all
-in processes of their own. What counts is the ratio of the peaks of memory.
+Closed book against a server on this machine that answers at once: a tenth of the questions, then all, in processes of
+their own. What counts is the ratio of the peaks of memory.
 """
 
 import tempfile

@@ -2,8 +2,7 @@
 
     python benchmarks/sweep.py [--questions 40]
 
-The default setting of the testbed was fixed before any method was scored; this shows what it hides. The compiled
-program is the one that ships: it learned from the default setting, and no question that it learned from is asked.
+The compiled program is the one that ships; no question that it learned from is asked.
 """
 
 import tempfile
