@@ -126,7 +126,6 @@ def working_in(folder: Path | None) -> Iterator[Path]:
 
 
 def replies_of(record: Mapping[str, Any]) -> int:
-    """How many replies were drawn for a question."""
     return sum(role["samples"] for role in record["cost"]["by_role"].values())
 
 
@@ -177,7 +176,6 @@ def _alone(function: Callable[..., dict[str, Any]], arguments: Sequence[Any]) ->
 
 
 def remove_indexes(address: str, pattern: str) -> None:
-    """Remove the indexes of a cluster that a pattern names."""
     from keqa.retrievers.elasticsearch.client import connect, parse_address
 
     with connect(parse_address(address)) as client:

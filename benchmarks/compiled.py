@@ -4,11 +4,10 @@
         [--folder FOLDER]
 
 PROGRAM is the folder of a compiled KEQA with a boundary model and a utility reference, by default the one that ships.
-Programs are asked the same test questions of the testbed, beyond 200 of them those that the same generator draws: KEQA
-as it comes; the program as it is (compiled); itself with KEQA's vote at 4/5, each passage judged by itself and one quiz
-not summarized (before); and itself without examination, which searches for every quiz (no-qke). --fresh SEED asks them
-all as many further questions about the same world, of another seed; --threshold adds the boundary model at another
-threshold; both may be given more than once. With --folder the same command resumes.
+Asked the same test questions of the testbed (beyond 200 those that the same generator draws) are KEQA as it comes; the
+program as it is (compiled); itself as it was before there were boundary models (before); and itself searching for every
+quiz (no-qke). --fresh SEED asks as many further questions about the same world, of another seed; --threshold adds the
+boundary model at another threshold; both may be given more than once. With --folder the same command resumes.
 
 Ten draws are collected to the gold quizzes of the questions, by which the boundary model is checked, and the vote of
 five draws. Then the utility judge sees the passages found for the gold quizzes of so many questions (--judged), without
@@ -17,14 +16,12 @@ answer that is true today; it is out of date if it states what was true once.
 """
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 
 import common
-from common import interval, show
+from common import interval, show, working_in
 
 import keqa
 from keqa.data.question import numbered_quizzes, resolved_text
@@ -63,16 +60,13 @@ Case = tuple[str, Hit, str]
 
 
 def main() -> None:
-    given = common.options(
-        __doc__, "program", program="testbed", questions=400, judged=40, threshold=[str], fresh=[int], folder=Path
-    )
+    known = {"questions": 400, "judged": 40, "threshold": [str], "fresh": [int], "folder": Path}
+    given = common.options(__doc__, "program", program="testbed", **known)
     learned, dev, test = WorldSettings().questions
     testbed = Testbed(WorldSettings(questions=(learned, dev, max(test, given.questions))))
     asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)
     retriever = keqa.open_encyclopedia(testbed.passages)
-    with ExitStack() as stack:
-        place = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        place.mkdir(parents=True, exist_ok=True)
+    with working_in(given.folder) as place, CallCache(place / "calls.sqlite") as cache:
         compiled = keqa.load(given.program, retriever, roles, method="keqa")
         model, reference = compiled.examination.gate.model, compiled.picking.reference
         assert isinstance(reference, UtilityReference), "the program was compiled without a reference"
@@ -84,7 +78,6 @@ def main() -> None:
         specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
         specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
         plain, parts = Parts(retriever, roles), Parts(retriever, roles, program=Path(given.program))
-        cache = stack.enter_context(CallCache(place / "calls.sqlite"))
         ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}
         names = ("right", "auroc", "prr", "ece", "brier")
         rows = ({"decides by": by, **{name: getattr(of, name) for name in names}} for by, of in ranked.items())
@@ -128,9 +121,12 @@ def _judged(program: KEQA, reference: UtilityReference, variant: str, cases: Seq
 def _cases(
     reference: UtilityReference, retriever: Retriever, world: World, questions: Sequence[TestbedQuestion]
 ) -> Sequence[Case]:
-    """Quizzes and passages that the reference does not hold, and what kind of passage it is."""
     held = {(one.quiz, one.passage) for one in reference.entries}
-    once = _once(world)
+    # By entity and what is true of it today: what was true once.
+    once: dict[tuple[str, str], list[str]] = {}
+    for fact in world.past:
+        today, past = (world.write(fact, GOLD.between, past=outdated) for outdated in (False, True))
+        once.setdefault((fact.entity, today), []).append(past)
     cases: dict[tuple[str, str], Case] = {}
     for question in questions:
         golds: dict[int, str | None] = dict(enumerate(question.quiz_answers, start=1))
@@ -148,15 +144,6 @@ def _kind(quiz: str, gold: str, hit: Hit, once: Mapping[tuple[str, str], Sequenc
         return "helpful"
     past = once.get((entity, gold), ()) if entity in quiz else ()
     return "out of date" if any(set(tokens(value)) <= said for value in past) else "others"
-
-
-def _once(world: World) -> dict[tuple[str, str], list[str]]:
-    """By entity and what is true of it today: what was true once."""
-    once: dict[tuple[str, str], list[str]] = {}
-    for fact in world.past:
-        today, past = (world.write(fact, GOLD.between, past=outdated) for outdated in (False, True))
-        once.setdefault((fact.entity, today), []).append(past)
-    return once
 
 
 if __name__ == "__main__":

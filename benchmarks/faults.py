@@ -66,12 +66,10 @@ class Check:
 
 
 def marked(line: RunLine) -> bool:
-    """Whether a line says that a failure touched its answer, or took it."""
     return line.failed or bool(line.impairments)
 
 
 def whole(path: Path, ids: Iterable[str]) -> list[Check]:
-    """No question is lost, none is there twice, and none is there that was not asked."""
     asked, found = list(ids), Counter(line.id for line in iter_lines(path))
     lost = Check("every question has its line", len(asked), [name for name in asked if name not in found])
     twice = [f"{name}: {count} lines" for name, count in found.items() if count > 1 or name not in set(asked)]
@@ -79,7 +77,6 @@ def whole(path: Path, ids: Iterable[str]) -> list[Check]:
 
 
 def compared(run: Run, sound: Run) -> Check:
-    """An answer other than that without faults is failed or marked."""
     broken = _differing([line for line in run.lines if not marked(line)], sound)
     return Check("an answer that a failure changed is failed or marked", len(run.lines), broken)
 
@@ -95,7 +92,6 @@ def _differing(lines: Iterable[RunLine], sound: Run) -> list[str]:
 
 
 def healed(run: Run, sound: Run) -> list[Check]:
-    """After the server has recovered nothing differs from the run without faults: no answer, score or mark."""
     healed, count = "retried on the healed server", len(run.lines)
     touched = [f"{line.id}: {line.error or line.impairments}" for line in run.lines if marked(line)]
     scores = Check(f"{healed}: the same figures", len(sound.lines[0].scores))
@@ -228,7 +224,6 @@ class Campaign:
                 self.broken[f"{name}: {check.promise}"] = len(check.broken)
 
     def finish(self) -> dict[str, Any]:
-        """Check what concerns all runs together, and sum up."""
         address = self.server.api_base.partition("://")[2].partition("/")[0]
         overall = [leaks(self.folder, {"the key": self.key, "the key's start": self.key[:24], "the address": address})]
         absent = sorted({*KINDS} - {*self.faults})

@@ -29,6 +29,8 @@ from faulty.server import MODEL, Server
 from faulty.world import passages, questions
 from servers.process import start
 
+from keqa.retrievers import open_index
+
 COMMANDS = ("index", "compile", "evaluate", "compare")
 TRAIN, CORPUS = 8, 6000
 IN_FLIGHT = 4
@@ -56,11 +58,10 @@ class Killed:
         self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
 
     def spend(self, count: int) -> None:
-        """Measure and kill it so many times, and print what became of it."""
         # The first process takes longer than all others, which find everything imported.
-        self._begun(self.killed).join()
+        self._started(self.killed).join()
         self.server.plan()
-        self.seconds, _ = timed(lambda: self._ended(self._begun(self.whole)))
+        self.seconds, _ = timed(lambda: self._ended(self._started(self.whole)))
         self.bodies = self.server.bodies()
         self.requests = self.bodies.total()
         self.tail = min(self.seconds, time.monotonic() - max(self.server.finished, default=0.0))
@@ -80,12 +81,10 @@ class Killed:
         if process.exitcode:
             raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
 
-    def _begun(self, out: Path) -> Any:
-        shutil.rmtree(out.parent, ignore_errors=True)
-        out.parent.mkdir()
-        return self._started(out)
-
-    def _started(self, out: Path) -> Any:
+    def _started(self, out: Path, anew: bool = True) -> Any:
+        if anew:
+            shutil.rmtree(out.parent, ignore_errors=True)
+            out.parent.mkdir()
         return start([*self.arguments, "--out", out])
 
     def round(self, count: int) -> None:
@@ -93,7 +92,7 @@ class Killed:
         in_flight, process = 0, None
         while True:
             point = self._point() if self.kills < count else lambda: False
-            process = self._started(self.killed) if process else self._begun(self.killed)
+            process = self._started(self.killed, anew=process is None)
             while process.is_alive() and not point():
                 time.sleep(POLL)
             if not process.is_alive():
@@ -142,7 +141,7 @@ def differences(ours: Path, theirs: Path) -> list[str]:
     """A line for each file of two folders that differs but for times, or is in one of them only."""
     beside = [sorted(path.name for path in folder.parent.iterdir()) for folder in (ours, theirs)]
     found = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
-    contents = [(_of_index if (theirs / "data").is_dir() else _of_files)(folder) for folder in (ours, theirs)]
+    contents = [_contents(folder) for folder in (ours, theirs)]
     for name in sorted({*contents[0], *contents[1]}):
         both = name in contents[0] and name in contents[1]
         if place := _place(contents[0][name], contents[1][name]) if both else "in one of the two only":
@@ -150,12 +149,21 @@ def differences(ours: Path, theirs: Path) -> list[str]:
     return found
 
 
-def _of_files(folder: Path) -> dict[str, Any]:
-    return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*") if path.is_file()}
+def _contents(folder: Path) -> dict[str, Any]:
+    """What the files of a folder say; of an index its manifest, what is found and what lies about."""
+    if not (folder / "data").is_dir():
+        return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*") if path.is_file()}
+    # The engine names its files by chance.
+    index = open_index(str(folder))
+    searches = [index.search(f"Who governs Town{number}?", 6) for number in range(0, 200, 7)]
+    rounded = [sorted((-round(hit.score, 4), hit.passage.text) for hit in hits) for hits in searches]
+    # Of equals it is chance which come first, so the last are left out.
+    hits = [[pair for pair in found if pair[0] < found[-1][0]] for found in rounded]
+    names = sorted(path.name for path in folder.iterdir())
+    return {"its manifest": _timeless(json.loads(index.manifest.to_json())), "search": hits, "the folder": names}
 
 
 def _content(path: Path) -> Any:
-    """What a file says, without times."""
     if path.suffix in DRAWN:
         return None
     if path.suffix == ".sqlite":
@@ -172,22 +180,6 @@ def _content(path: Path) -> Any:
         # The lines of a run file are in the order in which questions ended.
         return [_timeless(value) for value in sorted(read_lines(path), key=lambda one: str(one.get("id", "")))]
     return path.read_text()
-
-
-def _of_index(folder: Path) -> dict[str, Any]:
-    """The engine names its files by chance, so what is compared is the manifest, what is found, and what lies about."""
-    from keqa.retrievers import open_index
-
-    index = open_index(str(folder))
-    hits = [_above_ties(index.search(f"Who governs Town{number}?", 6)) for number in range(0, 200, 7)]
-    names = sorted(path.name for path in folder.iterdir())
-    return {"its manifest": _timeless(json.loads(index.manifest.to_json())), "search": hits, "the folder": names}
-
-
-def _above_ties(hits: Any) -> list[Any]:
-    """Passages with their scores; of equals it is chance which come first, so the last are left out."""
-    found = sorted((-round(hit.score, 4), hit.passage.text) for hit in hits)
-    return [pair for pair in found if pair[0] < found[-1][0]]
 
 
 def _timeless(value: Any) -> Any:
@@ -213,7 +205,6 @@ def _place(ours: Any, theirs: Any, where: str = "") -> str | None:
 
 
 def commands(folder: Path, server: Server, count: int) -> dict[str, list[Any]]:
-    """The arguments of each command, whose files are written here."""
     corpus = write_lines(folder / "corpus.jsonl", passages(CORPUS))
     rows = write_lines(folder / "questions.jsonl", questions(count))
     pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]

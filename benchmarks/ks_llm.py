@@ -102,7 +102,7 @@ def main() -> None:
         heads = [f"{what}@{k}" for what in "SA" for k in KEPT]
         rows = []
         for (by, meter), found in sorted(scores.items()):
-            means = (_mean(column) for column in zip(*found, strict=True))
+            means = map(_mean, zip(*found, strict=True))
             rows.append({"selected by": by, "distance": meter, **dict(zip(heads, means, strict=True))})
         show(rows, f"{name}: {len(own)} questions, {fmean(len(one.sentences) for one in own):.1f} sentences each")
         there = _mean(holds_answer(one.sentences, one.answers) for one in own)
@@ -129,7 +129,6 @@ class _TripleWriter(KSLLM):
 
 
 def triples(lm: str, own: Sequence[Context], out: Path) -> list[list[str]]:
-    """The triples that a language model writes for each question."""
     out.parent.mkdir(parents=True, exist_ok=True)
     program = _TripleWriter(None, lms=build_roles(lm, max_tokens=_MAX_TOKENS))
     said = {id(one): record["answer"] for one, record in recorded(program, own, out, in_flight=16)}

@@ -22,7 +22,6 @@ class Replies:
         self._numbers = itertools.count()
 
     def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
-        """A reply of each kind, recognised by the instructions."""
         system, prompt = messages[0]["content"], messages[-1]["content"]
         if "Answer the quiz from memory" in system:
             known = inputs_of(prompt)["quiz"] in self.known

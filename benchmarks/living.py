@@ -174,7 +174,6 @@ def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> It
 
 
 def in_a_process(engine: str, address: str, url: str | None, kind: str, path: Path) -> dict[str, float]:
-    """Make a change by a process of its own, and give the seconds that each part of it took."""
     before = _cluster_seconds(url)
     spent = alone(one, kind, engine, address, str(path), time.time())
     del spent["cpu_s"], spent["peak_mb"]

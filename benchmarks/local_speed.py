@@ -54,7 +54,6 @@ def asked(engine: TransformersEngine, folder: str) -> tuple[Prompts, dict[str, A
 
 
 def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, sharing: bool) -> Way:
-    """By the decoder, with beginnings that it has read before, or without."""
     decoder = engine.decoder
 
     def jobs() -> list[Job]:
@@ -74,7 +73,6 @@ def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, shari
 
 
 def by_generate(engine: TransformersEngine, prompts: Prompts, most: int) -> Way:
-    """The same by generate, padded on the left."""
     padded = pad_sequence([torch.tensor(tokens) + 1 for tokens, _ in prompts], batch_first=True, padding_side="left")
     read = {"inputs": (padded - 1).clamp(min=0), "attention_mask": (padded > 0).long()}
     options = {"do_sample": False, "min_new_tokens": most, "max_new_tokens": most, "pad_token_id": 0}

@@ -70,7 +70,6 @@ def verdicts(folder: Path) -> dict[str, int | None]:
 
 
 def change(folder: Path, name: str) -> str:
-    """What a mutant changes, as the lines taken out and put in."""
     from mutmut.mutation.diff_apply import get_diff_for_mutant
 
     with chdir(folder):
@@ -92,7 +91,6 @@ def _plain(line: str) -> str:
 
 
 def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
-    """Some of all mutants, those left out that change what `is_wording` says."""
     names = sorted(verdicts(folder))
     random.Random(seed).shuffle(names)
     for name in names:

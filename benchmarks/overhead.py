@@ -43,7 +43,6 @@ AFTER_ONE_ANOTHER = 8
 
 
 def ways(api_base: str, calls: int, questions: int) -> dict[str, Callable[[], Any]]:
-    """The ways to make calls, each set up once; nothing is cached."""
     at: dict[str, Any] = {"api_base": api_base, "api_key": "any"}
     uncached = {**at, "cache": False, "num_retries": 0}
     inputs = [{"quiz": f"How deep is lake {number}?", "answer_type": "short", "choices": []} for number in range(calls)]

@@ -140,7 +140,6 @@ def _read(passage: str, quiz: str) -> str | None:
 
 
 def is_refusal(answer: str) -> bool:
-    """Whether it is one of the model's ways to say that it does not know."""
     known = {_bare(said) for pool in _RULES["refusals"].values() for said in pool}
     return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
 
@@ -178,7 +177,6 @@ def _of(pool: Sequence[str], seed: str) -> str:
 
 
 def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
-    """What became of a question, each as a 0 or a 1 but for the calls."""
     answer = record["answer"] or ""
     finding = record["answer_source"] == "unanswered"
     declined = bool(answer) and (finding or is_refusal(answer) or is_abstention(answer))

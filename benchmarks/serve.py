@@ -92,7 +92,6 @@ def _serving(address: str) -> Iterator[SimpleNamespace]:
 
 @contextmanager
 def in_a_thread(web: Any, limits: ServerLimits) -> Iterator[str]:
-    """The address of an application that is served meanwhile."""
     serving = server(web, limits, 5)
     with listen("127.0.0.1", 0) as port:
         thread = threading.Thread(target=serving.run, kwargs={"sockets": [port]}, daemon=True)
@@ -157,7 +156,6 @@ def _load(address: str, users: int, seconds: float) -> bool:
 
 
 def _crowded(address: str, seconds: float) -> bool:
-    """A question each second while others hold connections, of the same address as whoever asks."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "large.txt").write_bytes(b"x" * 12_000_000)

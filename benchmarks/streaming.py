@@ -134,7 +134,6 @@ def _by_client(url: str, question: str) -> Seen:
 
 
 def _on_terminal() -> Seen:
-    """What a terminal shows of a question that no cache answers."""
     reads, writes = pty.openpty()
     seen, shown = Seen(), ""
     command = [sys.executable, "-m", "keqa", "ask", TESTBED, "--no-cache"]

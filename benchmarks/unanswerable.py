@@ -96,7 +96,6 @@ def company(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
 
 
 def xquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """XQuAD's English paragraphs, every other one left out, with questions about either half."""
     kept, rows = _squad(data / "squad" / "xquad.en.json", lambda number, question: number % 2 == 0)
     third = max(1, count // 3)
     return kept, _sampled(rows, third) + list(made(kept, third))
@@ -110,7 +109,6 @@ def chinesesquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]
 
 
 def rgb(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """RGB's English questions, a third each with their positive, their wrong and their negative documents alone."""
     lines = read_lines(data / "rgb" / "en_fact.json")
     records = random.Random(0).sample(lines, min(count, len(lines)))
     rows = []
@@ -125,7 +123,6 @@ def rgb(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
 
 
 def testbed(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """The encyclopedia without every other entity, with test questions by what the documents and the LM know."""
     whole = keqa.Testbed()
     gone = set(sorted({passage.title for passage in whole.passages})[::2])
     kept = [passage for passage in whole.passages if passage.title not in gone]
@@ -159,7 +156,6 @@ def _squad(path: Path, answered: Any) -> tuple[list[keqa.Passage], list[Row]]:
 
 
 def _sampled(rows: list[Row], count: int) -> list[Row]:
-    """So many of each kind."""
     kinds = [[row for row in rows if row.kind == kind] for kind in dict.fromkeys(row.kind for row in rows)]
     return [row for held in kinds for row in random.Random(0).sample(held, min(count, len(held)))]
 
@@ -208,7 +204,6 @@ def _share(part: Mapping[str, Any]) -> float:
 def run(
     name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[str, Any]
 ) -> list[tuple[Row, dict[str, Any]]]:
-    """Ask what is not asked yet, and return all with their records."""
     passages, rows = SETS[name](data, count)
     retriever: keqa.Retriever
     if passages:

@@ -1,8 +1,7 @@
 """A small world that a scripted language model knows in part: its questions, its passages, and its replies.
 
-Every town has a mayor, a former mayor and a country, every mayor a spouse. The model knows some of these facts, some as
-they were once, and some not at all; which, depends on a hash. Its replies depend on the prompt alone, but for what it
-guesses at: two samples of an unknown fact never agree, so that a repeated request decides nothing.
+Every town has a mayor, a former mayor and a country, every mayor a spouse. By a hash the model knows some facts, others
+as they were once, and some not at all; two samples of an unknown fact never agree.
 """
 
 import ast
@@ -38,6 +37,11 @@ _OBJECTIVES = {
 _GOVERNS = re.compile(r"Who governs Town(\d+)\?")
 _SPOUSE = re.compile(r"To whom is ((?:Bo Mayor|Ed Former)(\d+)) married\?")
 _COUNTRY = re.compile(r"In which country does Town(\d+) lie\?")
+_STATED = {
+    _GOVERNS: r"Town{} is governed by (Bo Mayor\d+)\.",
+    _COUNTRY: r"Town{} lies in (Country\d+)\.",
+    _SPOUSE: r"{} is married to (\w+ \w+)\.",
+}
 _BRIDGE = re.compile(r"To whom is the mayor of Town(\d+) married\?")
 _SAME = re.compile(r"Do Town(\d+) and Town(\d+) lie in the same country\?")
 
@@ -80,7 +84,6 @@ def signature_of(messages: list[dict[str, Any]]) -> str | None:
 
 
 def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: float) -> list[Fields]:
-    """The output fields of each of n replies."""
     asked, prompt = signature_of(messages), str(messages[-1].get("content") or "")
     given = inputs_of(prompt)
     if asked == "quiz":
@@ -90,8 +93,7 @@ def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: floa
 
 
 def _reply(asked: str | None, given: Fields) -> Fields:
-    found = _listed(given.get("passages", ""))
-    question = given.get("question", "")
+    found, question = _listed(given.get("passages", "")), given.get("question", "")
     if asked == "decompose":
         return {"quizzes": json.dumps(_decomposed(question))}
     if asked == "consistency":
@@ -115,7 +117,6 @@ def _reply(asked: str | None, given: Fields) -> Fields:
 
 
 def _listed(text: str) -> list[str]:
-    """A list as prompts write it: as JSON, as Python, or numbered in lines."""
     for read in (json.loads, ast.literal_eval):
         try:
             value = read(text)
@@ -153,7 +154,6 @@ def _composed(question: str, known: Callable[[str], str | None]) -> str | None:
 
 
 def _fact(quiz: str) -> tuple[str, str] | None:
-    """Of a quiz of one hop, what is true and what was true once."""
     if match := _GOVERNS.search(quiz):
         return f"Bo Mayor{match[1]}", f"Ed Former{match[1]}"
     if match := _SPOUSE.search(quiz):
@@ -177,19 +177,13 @@ def _remembered(quiz: str, draw: int) -> str:
         # Now and then in other words, so that the judge of consistency is asked.
         titled = draw == 2 and known.startswith("Bo ") and _drawn(f"title {quiz}") % 3 == 0
         return f"Mr. {known}" if titled else known
-    if _SAME.search(quiz):
-        return ("yes", "no")[(_drawn(quiz) + draw) % 2]
-    return f"Guess {_drawn(f'{quiz} {draw}') % 10**9}"
+    guess = ("yes", "no")[(_drawn(quiz) + draw) % 2]
+    return guess if _SAME.search(quiz) else f"Guess {_drawn(f'{quiz} {draw}') % 10**9}"
 
 
 def _read(question: str, texts: list[str]) -> str | None:
     """The answer that passages state, over two hops where it takes them; None where they do not."""
-    patterns = (
-        (_GOVERNS, r"Town{} is governed by (Bo Mayor\d+)\."),
-        (_COUNTRY, r"Town{} lies in (Country\d+)\."),
-        (_SPOUSE, r"{} is married to (\w+ \w+)\."),
-    )
-    for asked, said in patterns:
+    for asked, said in _STATED.items():
         if match := asked.search(question):
             found = re.search(said.format(match[1]), "\n".join(texts))
             return found[1] if found else None
