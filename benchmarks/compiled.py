@@ -13,10 +13,17 @@ Ten draws are collected to the gold quizzes of the questions, by which the bound
 five draws. Then the utility judge sees the passages found for the gold quizzes of so many questions (--judged), without
 demonstrations, with random ones and with those of R_u: a passage helps if it is about the one asked for and states the
 answer that is true today; it is out of date if it states what was true once.
+
+    python benchmarks/compiled.py --sweep [--questions 40]
+
+Where KEQA wins and where it loses: the testbed over known share, distracting paragraphs and sources out of date. The
+program is the one that ships; no question that it learned from is asked.
 """
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -26,7 +33,7 @@ from common import interval, show, working_in
 import keqa
 from keqa.data.question import numbered_quizzes, resolved_text
 from keqa.evaluation.compare import compare
-from keqa.evaluation.demo import MethodResult
+from keqa.evaluation.demo import COMPILED, MethodResult, ask_all
 from keqa.evaluation.questions import Questions, of_testbed
 from keqa.evaluation.reports import read_brief
 from keqa.metrics.answers import tokens
@@ -55,13 +62,17 @@ BEFORE = {
 
 TRIES = 10
 VARIANTS = {"no reference": "none", "random R'": "random", "R_u": "similar"}
+SWEPT = ("closed book", "always retrieve, reasoning", "KEQA", COMPILED)
 KINDS = ("helpful", "out of date", "others")
 Case = tuple[str, Hit, str]
 
 
 def main() -> None:
-    known = {"questions": 400, "judged": 40, "threshold": [str], "fresh": [int], "folder": Path}
-    given = common.options(__doc__, "program", program="testbed", **known)
+    known = {"questions": int, "judged": 40, "threshold": [str], "fresh": [int], "folder": Path}
+    given = common.options(__doc__, "program", program="testbed", sweep=False, **known)
+    if given.sweep:
+        return sweep(given.questions or 40)
+    given.questions = given.questions or 400
     learned, dev, test = WorldSettings().questions
     testbed = Testbed(WorldSettings(questions=(learned, dev, max(test, given.questions))))
     asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)
@@ -92,6 +103,27 @@ def main() -> None:
             _show(split, [MethodResult(row.spec.label, read_brief(row.path).lines) for row in ended], questions)
     cases = list(_cases(reference, retriever, testbed.world, testbed.test[: given.judged]))
     show(_judged(compiled, reference, variant, cases) for variant in VARIANTS)
+
+
+def sweep(count: int) -> None:
+    default, usual = WorldSettings(), Testbed()
+    learned = {question.question for question in (*usual.train, *usual.dev)}
+    swept = [(share, noise, default.stale_sources) for noise, share in product((0, 1, 4), (0, 0.5, 1))]
+    swept += [(0.5, default.distractors, sources) for sources in (0, 1)]
+    roles, rows = keqa.build_roles("keqa/tiny"), []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (share, noise, sources) in enumerate(swept):
+            settings = WorldSettings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * count))
+            testbed, index = Testbed(settings), Path(folder) / str(number)
+            asked = [question for question in testbed.test if question.question not in learned][:count]
+            keqa.build_index(testbed.passages, index, language="en")
+            given = Questions("testbed", "test", 0, asked)
+            found = {row.method: row for row in ask_all(given, keqa.open_index(index), roles, only=SWEPT)}
+            row = {"known": float(share), "distractors": noise, "out of date": sources}
+            row |= {f"{name} F1": found[name].f1.mean for name in SWEPT}
+            row |= {"retrievals": found[COMPILED].mean("retrievals")}
+            rows.append(row | {"lead over retrieving": interval(found[SWEPT[1]].f1_less(found[COMPILED]), "+.2f")})
+    show(rows, digits=2)
 
 
 def _show(split: str, results: list[MethodResult], questions: list[TestbedQuestion]) -> None:

@@ -54,16 +54,11 @@ def asked(engine: TransformersEngine, folder: str) -> tuple[Prompts, dict[str, A
 
 
 def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, sharing: bool) -> Way:
-    decoder = engine.decoder
-
-    def jobs() -> list[Job]:
-        settings = DrawSettings(max_tokens=most)
-        never, nobody = (lambda drawn: False), (lambda _: None)
-        return [Job(tokens, shared if sharing else (), settings, never, nobody) for tokens, shared in prompts]
+    decoder, how = engine.decoder, (DrawSettings(max_tokens=most), lambda drawn: False, lambda _: None)
 
     def run() -> tuple[float, float]:
         begun = time.perf_counter()
-        decoder.admit(jobs())
+        decoder.admit([Job(tokens, shared if sharing else (), *how) for tokens, shared in prompts])
         read = time.perf_counter()
         while decoder.busy:
             decoder.step()

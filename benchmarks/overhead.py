@@ -14,21 +14,29 @@ Every call takes so long; four independent quizzes, of which the server knows ha
 each time; ten passages a quiz, and workers for all calls that may go side by side. Wall time over the latency of the
 calls that must wait for each other is to be at most 1.15, that of Algorithms 1 and 2 run plainly, one call after the
 other, at least 5 times the program's.
+
+    python benchmarks/overhead.py --run 10000
+
+How many questions a second a closed-book run keeps, and whether its memory stays flat: a tenth of the questions, then
+all, in processes of their own. What counts is the ratio of the peaks of memory.
 """
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import common
 import dspy
 import openai
-from common import Finds, show, timed
+from common import Finds, alone, show, timed, write_lines
 from lakes import QUESTION, Replies, lakes, replying
 from servers.openai_server import OpenAIServer
 
-from keqa.lms import build_lm
+from keqa.evaluation.evaluate import evaluate
+from keqa.lms import build_lm, build_roles
 from keqa.lms.adapter import adapter
 from keqa.lms.direct import quiet_litellm
 from keqa.metrics.answers import same_answer
@@ -160,9 +168,28 @@ def waits(latency: float) -> int:
     return 0 if wall / path <= 1.15 and sequential / wall >= 5 else 1
 
 
-def main() -> int:
-    given = common.options(__doc__, calls=300, questions=24, rounds=3, latency=float)
+def kept(count: int, api_base: str, folder: Path) -> dict[str, float]:
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    rows = ({"id": f"q{one}", "question": f"How deep is lake {one}?", "answer": "90 metres"} for one in range(count))
+    path = write_lines(folder / f"questions-{count}.jsonl", rows)
+    program = ClosedBook(lms=build_roles("openai/scripted", api_base=api_base, api_key="any"))
+    seconds, tally = timed(lambda: evaluate(program, path, out=folder / "run" / path.name, in_flight=16))
+    return {"questions": tally.done, "a second": tally.done / seconds, "failed": tally.failed}
+
+
+def runs(count: int) -> int:
+    with tempfile.TemporaryDirectory() as folder, replying(QUIZZES) as server:
+        rows = [alone(kept, questions, server.api_base, Path(folder)) for questions in (count // 10, count)]
+    show(rows, digits=1)
+    print(f"ten times the questions take {rows[1]['peak_mb'] / rows[0]['peak_mb']:.2f} times the memory")
+    return 0
+
+
+def main() -> int:
+    given = common.options(__doc__, calls=300, questions=24, rounds=3, latency=float, run=int)
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    if given.run:
+        return runs(given.run)
     return waits(given.latency) if given.latency else costs(given.calls, given.questions, given.rounds)
 
 

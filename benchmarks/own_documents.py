@@ -98,12 +98,11 @@ def _judged(name: str, given: Mapping[str, str], quiz: str, seed: str) -> bool:
     if name == "same":
         first, second = given["first_answer"], given["second_answer"]
         return _bare(first) == _bare(second) or (is_refusal(first) and is_refusal(second))
-    answer = given.get("answer")
     text = " ".join(value for field, value in given.items() if field not in ("quiz", "question", "answer"))
-    if answer is not None:
-        read = _read(text, quiz)
-        return (read is not None and _bare(answer) in _bare(read)) == _drawn(f"errs|{seed}", 8)
-    return _helps(text, quiz, seed)
+    if "answer" not in given:
+        return _helps(text, quiz, seed)
+    read = _read(text, quiz)
+    return (read is not None and _bare(given["answer"]) in _bare(read)) == _drawn(f"errs|{seed}", 8)
 
 
 def _helps(passage: str, quiz: str, seed: str) -> bool:

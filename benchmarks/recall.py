@@ -5,9 +5,8 @@
 
 Recall is macro-averaged. The model is MiniLM, which encodes 30 to 80 passages a second on a core; vectors are kept in
 the work folder, and a run that was killed resumes there. Exit code 1 where the hybrid is more than a point below the
-better of the two. With `--url` an Elasticsearch cluster is loaded with the vectors of the embedded index (an index of a
-random name, which is removed afterwards), and exit code 1 says that an engine of it is more than a point below the
-embedded one.
+better of the two. With `--url` an Elasticsearch cluster is loaded as well (an index of a random name, which is removed
+afterwards), and exit code 1 says that an engine of it is more than a point below the embedded one.
 
 With `--languages` it is that of a folder in eight languages, beside that of each in an index of its own. English and
 Chinese are XQuAD's where the shared data are there. The others are towns that do not exist: of each a passage on eight
@@ -20,16 +19,14 @@ import random
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
-from unittest.mock import patch
 
 import common
-import numpy as np
 import yaml
 from common import DATA, remove_indexes, show
 
@@ -37,18 +34,15 @@ from keqa.data import load
 from keqa.data.example import Example
 from keqa.errors import KeqaError
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
-from keqa.retrievers.elasticsearch import writing
 from keqa.retrievers.elasticsearch.client import index_address
-from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
-from keqa.retrievers.embedding import LOCAL, Encoder
+from keqa.retrievers.elasticsearch.writing import load_index
+from keqa.retrievers.embedding import LOCAL
 from keqa.retrievers.engines import facts_of
-from keqa.retrievers.local.dense import dense_manifest, open_files
 from keqa.retrievers.text import clean_text, one_line
 
 ENGINES = ("bm25", "dense", "hybrid")
 # How far an engine may be below what it is compared with.
 _POINT = 0.01
-_ENCODED_AGAIN = 32
 _TOWNS = 60
 SAID = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
 """For each language what towns are called, what any passage begins with, and what is said and asked of each topic."""
@@ -144,32 +138,14 @@ def prepared(case: Case, folder: Path, engines: Sequence[str]) -> Iterator[tuple
         yield "hybrid", HybridRetriever([bm25, dense])
 
 
-def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[dict[str, list[float]]]]:
-    """What gives the vectors of an embedded index in the place of encoding, after some were compared with new ones."""
-    opened, store = open_files(folder)
-    key_of = dense_manifest(opened).encoder.key_of
-    row_of = {key: row for row, key in enumerate(store.keys.tolist())}
-    unchecked = [_ENCODED_AGAIN]
-
-    def encoded(encoder: Encoder, passages: Sequence[Passage]) -> list[dict[str, list[float]]]:
-        found = [store.rows[row_of[key_of(passage)]] for passage in passages]
-        if found and unchecked:
-            some = unchecked.pop()
-            np.testing.assert_allclose(encoder.passages(passages[:some]), np.stack(found[:some]), atol=1e-4)
-        return [{VECTOR: as_sent(row)} for row in found]
-
-    return encoded
-
-
-def on_cluster(case: Case, url: str, folder: Path) -> dict[str, float]:
-    """Recall@5 of each engine on a cluster, with the vectors of the embedded index in a folder."""
+def on_cluster(case: Case, url: str) -> dict[str, float]:
+    """Recall@5 of each engine on a cluster."""
     name = f"keqa-recall-{uuid.uuid4().hex[:12]}"
     address = index_address(url, name)
     dense = f"{address.replace('elasticsearch', 'elasticsearch+dense', 1)}@{LOCAL}"
     addresses = zip(ENGINES, (address, dense, f"{address},{dense}"), strict=True)
     try:
-        with patch.object(writing, "encoded", stored_vectors(folder)):
-            writing.load_index(case.passages, address, model=LOCAL)
+        load_index(case.passages, address, model=LOCAL)
         return {engine: case.recall(open_index(where)) for engine, where in addresses}
     finally:
         remove_indexes(address, f"{name}*")
@@ -242,7 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder = given.work / f"{benchmark.name.lower()}-{len(case.passages)}"
         engines = ENGINES if given.url else given.engine
         found = {name: case.recall(one) for name, one in prepared(case, folder, engines)}
-        row, gap = row_of(case, found, on_cluster(case, given.url, folder / "dense") if given.url else {})
+        row, gap = row_of(case, found, on_cluster(case, given.url) if given.url else {})
         rows.append(row)
         worst = max(worst, gap)
     show(rows)

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import common
@@ -46,26 +47,22 @@ def build_raw(folder: Path, name: str, sources: list[str], url: str | None) -> s
     return str(folder / name)
 
 
-class RawSearch:
+def raw_search(folder: str) -> Any:
     """Searching by the calls of Tantivy alone: the same terms, ten hits, and their passages."""
+    index, schema, weight, words = Index.open(folder), make_schema(), settings_for("en").title_weight, analyzer("en")
 
-    def __init__(self, folder: str) -> None:
-        self._index, self._schema, self._settings = Index.open(folder), make_schema(), settings_for("en")
-        self._words = analyzer("en")
-
-    def search(self, query: str) -> list[Hit]:
+    def search(query: str) -> list[Hit]:
         clauses = []
-        for term in self._words.analyze(query):
-            text, title = (Query.term_query(self._schema, field, term, "freq") for field in ("text", "title"))
-            clauses += [(Occur.Should, text), (Occur.Should, Query.boost_query(title, self._settings.title_weight))]
-        searcher = self._index.searcher()
+        for term in words.analyze(query):
+            text, title = (Query.term_query(schema, field, term, "freq") for field in ("text", "title"))
+            clauses += [(Occur.Should, text), (Occur.Should, Query.boost_query(title, weight))]
+        searcher = index.searcher()
         found = searcher.search(Query.boolean_query(clauses), 10, count=False).hits
         documents = [(searcher.doc(address), score) for score, address in found]
         names = ("doc_id", "title", "text")
         return [Hit(Passage(*(str(one.get_first(name) or "") for name in names)), score) for one, score in documents]
 
-    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        return [self.search(query) for query in queries]
+    return SimpleNamespace(search=search, search_many=lambda queries, k: [search(query) for query in queries])
 
 
 def timed_build(engine: str, folder: Path, sources: list[str], url: str | None) -> dict[str, Any]:
@@ -100,7 +97,7 @@ def measure(folder: Path, given: Any) -> int:
     world = World(folder / "files", given.passages, natural=True)
     engines = [EMBEDDED, RAW, *(["elasticsearch"] if given.es_url else [])]
     built = {one: alone(timed_build, one, folder, world.sources, given.es_url) for one in engines}
-    ways = {name: (RawSearch if name == RAW else open_index)(of["address"]) for name, of in built.items()}
+    ways = {name: (raw_search if name == RAW else open_index)(of["address"]) for name, of in built.items()}
     asked = {"content words": world.questions(given.queries), "questions": world.questions(given.queries, 5)}
     took = {kind: latencies(ways, queries) for kind, queries in asked.items()}
     together = {name: timed(partial(way.search_many, asked["questions"], 10)) for name, way in ways.items()}

@@ -67,21 +67,9 @@ def _lures(text: str, gap: str, between: str) -> str:
     return between.join(f"[[ ## {name} ## ]]{gap}{value}" for name, value in lured.items())
 
 
-def _quoted(text: str) -> str:
-    return f'One passage says "{_lures(text, " ", " ")} [[ ## completed ## ]]", which is no answer of mine.\n\n{text}'
-
-
-def _corrected(text: str) -> str:
-    return "\n\n".join((_lures(text, "\n", "\n\n"), text))
-
-
 def _repeated(text: str) -> str:
     name, value = next(iter(_fields(text).items()))
     return text.replace("[[ ## completed ## ]]", f"[[ ## {name} ## ]]\n{value}\n\n[[ ## completed ## ]]")
-
-
-def _rambling(text: str) -> str:
-    return f"{text}\n\nUser: Are you sure? Assistant: {_lures(text, ' ', ' ')} [[ ## completed ## ]]"
 
 
 def _cut(text: str) -> str:
@@ -89,14 +77,10 @@ def _cut(text: str) -> str:
     return begun[: -max(1, len(list(_fields(text).values())[-1]) // 2)]
 
 
-def _of_another_prompt(text: str) -> str:
-    return markers(verdict=LURE, rating="5") if "quizzes" in _fields(text) else markers(quizzes=json.dumps([LURE]))
-
-
-def _endless(answer: Answer) -> Sent:
-    talk = "so to speak " * (MANY // 12 // len(answer.texts))
-    return Sent(answer.completion([f"{talk}\n\n{text}" for text in answer.texts]))
-
+_REFUSING = 'One passage says "{} [[ ## completed ## ]]", which is no answer of mine.\n\n{}'
+_TALKING = "{1}\n\nUser: Are you sure? Assistant: {0} [[ ## completed ## ]]"
+_TALK = "so to speak " * (MANY // 12)
+_OTHERS = (markers(quizzes=json.dumps([LURE])), markers(verdict=LURE, rating="5"))
 
 KINDS: dict[str, Way] = {
     "429 with seconds": _error(429, "slow down", Retry_After="1"),
@@ -128,16 +112,16 @@ KINDS: dict[str, Way] = {
     "cut off at the token limit": with_texts(_cut, "length"),
     "no markers": with_texts(lambda text: f"I am afraid that it may be {LURE}."),
     "an apology": with_texts(lambda text: "I'm sorry, but I can't help with that."),
-    "a quoted marker in mid-line": with_texts(_quoted),
-    "fields written twice": with_texts(_corrected),
+    "a quoted marker in mid-line": with_texts(lambda text: _REFUSING.format(_lures(text, " ", " "), text)),
+    "fields written twice": with_texts(lambda text: "\n\n".join((_lures(text, "\n", "\n\n"), text))),
     "another field's marker repeated": with_texts(_repeated),
-    "more talk after the end": with_texts(_rambling),
-    "the reply to another prompt": with_texts(_of_another_prompt),
+    "more talk after the end": with_texts(lambda text: _TALKING.format(_lures(text, " ", " "), text)),
+    "the reply to another prompt": with_texts(lambda text: _OTHERS["quizzes" in _fields(text)]),
     "usage negative": but(usage=dict.fromkeys(_COUNTS, -1_000_000)),
     "usage absent": but(usage=None),
     "usage in words": but(usage=dict(zip(_COUNTS, ("few", "many", None), strict=True))),
     "usage absurd": but(usage=dict.fromkeys(_COUNTS, 10**18)),
-    "ten megabytes": _endless,
+    "ten megabytes": lambda answer: with_texts(lambda text: f"{_TALK[: MANY // len(answer.texts)]}\n\n{text}")(answer),
 }
 """Each way to fail, by what a report calls it."""
 

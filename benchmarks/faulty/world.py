@@ -99,20 +99,25 @@ def _reply(asked: str | None, given: Fields) -> Fields:
     if asked == "consistency":
         return {"same": str(given["first_answer"].removeprefix("Mr. ") == given["second_answer"].removeprefix("Mr. "))}
     if asked == "utility":
-        return {"helpful": str(_bears_on(given["quiz"], given["passage"]))}
+        quiz, passage = given["quiz"], given["passage"]
+        match = _BRIDGE.search(quiz) or _SAME.search(quiz)
+        bridges = match and any(f"Town{number} is governed" in passage for number in match.groups())
+        return {"helpful": str(bool(bridges) or _read(quiz, [passage]) is not None)}
     if asked == "knowledge":
         return {"answer": _read(question, found) or _sure(question) or "unknown"}
     if asked == "summarize":
         quizzes = _listed(given["answered_quizzes"])
         return {"explanation": "This follows from the quizzes.", "answer": _concluded(question, quizzes)}
-    if asked == "question":
-        return {"answer": _remembered(question, 0)}
-    if asked == "memory":
-        return {"reasoning": "I try to remember.", "answer": _remembered(question, 0)}
+    if asked in ("question", "memory"):
+        thought = {"reasoning": "I try to remember."} if asked == "memory" else {}
+        return thought | {"answer": _remembered(question, 0)}
     if asked == "reason":
         return {"reasoning": "I read the passages.", "answer": _read(question, found) or _remembered(question, 0)}
     if asked == "extend":
-        return {"thought": _next_thought(question, found, _listed(given.get("thoughts", "")))}
+        bridge = None if _listed(given.get("thoughts", "")) else _BRIDGE.search(question)
+        if bridge and (mayor := _read(f"Who governs Town{bridge[1]}?", found)):
+            return {"thought": f"Town{bridge[1]} is governed by {mayor}."}
+        return {"thought": f"So the answer is {_read(question, found) or 'unknown'}."}
     raise LookupError("no signature of the program")
 
 
@@ -190,22 +195,8 @@ def _read(question: str, texts: list[str]) -> str | None:
     return _composed(question, lambda quiz: _read(quiz, texts))
 
 
-def _bears_on(quiz: str, passage: str) -> bool:
-    if _read(quiz, [passage]) is not None:
-        return True
-    match = _BRIDGE.search(quiz) or _SAME.search(quiz)
-    return match is not None and any(f"Town{number} is governed" in passage for number in match.groups())
-
-
 def _concluded(question: str, quizzes: list[str]) -> str:
     answers = [quiz.rpartition("? ")[2].strip() for quiz in quizzes]
     if _SAME.search(question):
         return "unknown" if len(answers) < 2 else "yes" if answers[0] == answers[1] else "no"
     return answers[-1] if answers and len(answers) == len(_decomposed(question)) else "unknown"
-
-
-def _next_thought(question: str, texts: list[str], thoughts: list[str]) -> str:
-    match = _BRIDGE.search(question)
-    if match and not thoughts and (mayor := _read(f"Who governs Town{match[1]}?", texts)):
-        return f"Town{match[1]} is governed by {mayor}."
-    return f"So the answer is {_read(question, texts) or 'unknown'}."
