@@ -1,28 +1,24 @@
 """What the benchmarks share: processes of their own, lines of JSON, shared data, asking questions, and tables."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing
 import random
 import resource
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from keqa.metrics.significance import Interval
-    from keqa.retrievers import Hit
-
 Made = TypeVar("Made")
+Asked = TypeVar("Asked", bound=Any)
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / ".." / "shared" / "data"
 """The benchmarks' files, where they are beside this repository."""
@@ -32,10 +28,9 @@ if str(ROOT / "tests") not in sys.path:
 
 
 def options(doc: str | None, *places: str, given: Sequence[str] | None = None, **known: Any) -> argparse.Namespace:
-    """A benchmark's options by name and what is usual, or a type where nothing is; of a list as many as are given.
+    """A benchmark's options by name and what is usual, or a type where nothing is; `places` stand by themselves.
 
-    Those named in `places` stand by themselves; of a tuple all are usual, and no others may be given. What `refuse` is
-    called with ends the benchmark.
+    Of a list as many as are given; of a tuple all are usual, and no others may be given.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, usual in known.items():
@@ -60,9 +55,8 @@ def options(doc: str | None, *places: str, given: Sequence[str] | None = None, *
 
 def settings(given: Sequence[str]) -> dict[str, Any]:
     """Settings of KEQA from NAME=VALUE, where a value is JSON or a word."""
-    found: dict[str, Any] = {}
-    for name, _, value in (one.partition("=") for one in given):
-        found[name] = value
+    found: dict[str, Any] = dict(one.split("=", 1) for one in given)
+    for name, value in found.items():
         with suppress(json.JSONDecodeError):
             found[name] = json.loads(value)
     return found
@@ -83,7 +77,7 @@ def _cell(value: Any, digits: int) -> str:
     return "" if value is None else f"{value:,}" if type(value) is int else str(value)
 
 
-def interval(found: Interval, form: str = ".3f") -> str:
+def interval(found: Any, form: str = ".3f") -> str:
     mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
     return f"{mean} [{low}, {high}]"
 
@@ -105,21 +99,34 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def recorded(
-    program: Any, questions: Sequence[tuple[str, Sequence[str]]], out: Path, in_flight: int, limit: int | None = None
-) -> list[tuple[int, dict[str, Any]]]:
-    """Ask questions with their answers, if they have any, that are not asked yet: the place and record of each."""
+    program: Any, asked: Sequence[Asked], out: Path, in_flight: int, limit: int | None = None
+) -> list[tuple[Asked, dict[str, Any]]]:
+    """Ask those with a question, and answers if it has any, that are not asked yet: each with its record."""
     from keqa import evaluate
 
     rows = [
-        {"id": f"{place:03}", "question": question, "answer": (answers or ("not in the documents",))[0]}
-        for place, (question, answers) in enumerate(questions)
+        {"id": f"{place:03}", "question": one.question, "answer": (one.answers or ("not in the documents",))[0]}
+        for place, one in enumerate(asked)
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.
     random.Random(0).shuffle(rows)
     asking = write_lines(out.with_suffix(".asked.jsonl"), rows[:limit])
     evaluate(program, asking, out=out, in_flight=in_flight)
-    lines = {int(line["id"]): line["record"] for line in read_lines(out) if line.get("record")}
-    return sorted(lines.items())
+    records = {int(line["id"]): line["record"] for line in read_lines(out) if line.get("record")}
+    return [(asked[place], records[place]) for place in sorted(records)]
+
+
+@contextmanager
+def working_in(folder: Path | None) -> Iterator[Path]:
+    """A folder that is made where it is not there yet, or one for the time being."""
+    with tempfile.TemporaryDirectory() as temporary:
+        made = folder or Path(temporary)
+        made.mkdir(parents=True, exist_ok=True)
+        yield made
+
+
+def replies_of(record: Mapping[str, Any]) -> int:
+    return sum(role["samples"] for role in record["cost"]["by_role"].values())
 
 
 class Beside:
@@ -128,7 +135,7 @@ class Beside:
     def __init__(self, make: Callable[..., AbstractContextManager[Any]], *arguments: Any, **options: Any) -> None:
         self._made = (make, arguments, options)
 
-    def __enter__(self) -> Beside:
+    def __enter__(self) -> "Beside":
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_beside, args=(theirs, *self._made), daemon=True)
@@ -169,7 +176,6 @@ def _alone(function: Callable[..., dict[str, Any]], arguments: Sequence[Any]) ->
 
 
 def remove_indexes(address: str, pattern: str) -> None:
-    """Remove the indexes of a cluster that a pattern names."""
     from keqa.retrievers.elasticsearch.client import connect, parse_address
 
     with connect(parse_address(address)) as client:
@@ -185,8 +191,8 @@ class Finds:
 
         self._hits = [Hit(Passage(f"p{place}", title, text), 1 - place / 10) for place, text in enumerate(texts)]
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
+    def search(self, query: str, k: int = 10) -> list[Any]:
         return self._hits[:k]
 
-    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Any]]:
         return [self.search(query, k) for query in queries]

@@ -4,32 +4,36 @@
         [--folder FOLDER]
 
 PROGRAM is the folder of a compiled KEQA with a boundary model and a utility reference, by default the one that ships.
-Programs are asked the same test questions of the testbed, beyond 200 of them those that the same generator draws: KEQA
-as it comes; the program as it is (compiled); itself with KEQA's vote at 4/5, each passage judged by itself and one quiz
-not summarized (before); and itself without examination, which searches for every quiz (no-qke). --fresh SEED asks them
-all as many further questions about the same world, of another seed; --threshold adds the boundary model at another
-threshold; both may be given more than once. With --folder the same command resumes.
+Asked the same test questions of the testbed (beyond 200 those that the same generator draws) are KEQA as it comes; the
+program as it is (compiled); itself as it was before there were boundary models (before); and itself searching for every
+quiz (no-qke). --fresh SEED asks as many further questions about the same world, of another seed; --threshold adds the
+boundary model at another threshold; both may be given more than once. With --folder the same command resumes.
 
 Ten draws are collected to the gold quizzes of the questions, by which the boundary model is checked, and the vote of
 five draws. Then the utility judge sees the passages found for the gold quizzes of so many questions (--judged), without
 demonstrations, with random ones and with those of R_u: a passage helps if it is about the one asked for and states the
 answer that is true today; it is out of date if it states what was true once.
+
+    python benchmarks/compiled.py --sweep [--questions 40]
+
+Where KEQA wins and where it loses: the testbed over known share, distracting paragraphs and sources out of date. The
+program is the one that ships; no question that it learned from is asked.
 """
 
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import common
-from common import interval, show
+from common import interval, show, working_in
 
 import keqa
 from keqa.data.question import numbered_quizzes, resolved_text
 from keqa.evaluation.compare import compare
-from keqa.evaluation.demo import MethodResult
+from keqa.evaluation.demo import COMPILED, MethodResult, ask_all
 from keqa.evaluation.questions import Questions, of_testbed
 from keqa.evaluation.reports import read_brief
 from keqa.metrics.answers import tokens
@@ -58,21 +62,22 @@ BEFORE = {
 
 TRIES = 10
 VARIANTS = {"no reference": "none", "random R'": "random", "R_u": "similar"}
+SWEPT = ("closed book", "always retrieve, reasoning", "KEQA", COMPILED)
 KINDS = ("helpful", "out of date", "others")
 Case = tuple[str, Hit, str]
 
 
 def main() -> None:
-    given = common.options(
-        __doc__, "program", program="testbed", questions=400, judged=40, threshold=[str], fresh=[int], folder=Path
-    )
+    known = {"questions": int, "judged": 40, "threshold": [str], "fresh": [int], "folder": Path}
+    given = common.options(__doc__, "program", program="testbed", sweep=False, **known)
+    if given.sweep:
+        return sweep(given.questions or 40)
+    given.questions = given.questions or 400
     learned, dev, test = WorldSettings().questions
     testbed = Testbed(WorldSettings(questions=(learned, dev, max(test, given.questions))))
     asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)
     retriever = keqa.open_encyclopedia(testbed.passages)
-    with ExitStack() as stack:
-        place = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        place.mkdir(parents=True, exist_ok=True)
+    with working_in(given.folder) as place, CallCache(place / "calls.sqlite") as cache:
         compiled = keqa.load(given.program, retriever, roles, method="keqa")
         model, reference = compiled.examination.gate.model, compiled.picking.reference
         assert isinstance(reference, UtilityReference), "the program was compiled without a reference"
@@ -84,7 +89,6 @@ def main() -> None:
         specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
         specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
         plain, parts = Parts(retriever, roles), Parts(retriever, roles, program=Path(given.program))
-        cache = stack.enter_context(CallCache(place / "calls.sqlite"))
         ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}
         names = ("right", "auroc", "prr", "ece", "brier")
         rows = ({"decides by": by, **{name: getattr(of, name) for name in names}} for by, of in ranked.items())
@@ -99,6 +103,27 @@ def main() -> None:
             _show(split, [MethodResult(row.spec.label, read_brief(row.path).lines) for row in ended], questions)
     cases = list(_cases(reference, retriever, testbed.world, testbed.test[: given.judged]))
     show(_judged(compiled, reference, variant, cases) for variant in VARIANTS)
+
+
+def sweep(count: int) -> None:
+    default, usual = WorldSettings(), Testbed()
+    learned = {question.question for question in (*usual.train, *usual.dev)}
+    swept = [(share, noise, default.stale_sources) for noise, share in product((0, 1, 4), (0, 0.5, 1))]
+    swept += [(0.5, default.distractors, sources) for sources in (0, 1)]
+    roles, rows = keqa.build_roles("keqa/tiny"), []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (share, noise, sources) in enumerate(swept):
+            settings = WorldSettings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * count))
+            testbed, index = Testbed(settings), Path(folder) / str(number)
+            asked = [question for question in testbed.test if question.question not in learned][:count]
+            keqa.build_index(testbed.passages, index, language="en")
+            given = Questions("testbed", "test", 0, asked)
+            found = {row.method: row for row in ask_all(given, keqa.open_index(index), roles, only=SWEPT)}
+            row = {"known": float(share), "distractors": noise, "out of date": sources}
+            row |= {f"{name} F1": found[name].f1.mean for name in SWEPT}
+            row |= {"retrievals": found[COMPILED].mean("retrievals")}
+            rows.append(row | {"lead over retrieving": interval(found[SWEPT[1]].f1_less(found[COMPILED]), "+.2f")})
+    show(rows, digits=2)
 
 
 def _show(split: str, results: list[MethodResult], questions: list[TestbedQuestion]) -> None:
@@ -128,9 +153,12 @@ def _judged(program: KEQA, reference: UtilityReference, variant: str, cases: Seq
 def _cases(
     reference: UtilityReference, retriever: Retriever, world: World, questions: Sequence[TestbedQuestion]
 ) -> Sequence[Case]:
-    """Quizzes and passages that the reference does not hold, and what kind of passage it is."""
     held = {(one.quiz, one.passage) for one in reference.entries}
-    once = _once(world)
+    # By entity and what is true of it today: what was true once.
+    once: dict[tuple[str, str], list[str]] = {}
+    for fact in world.past:
+        today, past = (world.write(fact, GOLD.between, past=outdated) for outdated in (False, True))
+        once.setdefault((fact.entity, today), []).append(past)
     cases: dict[tuple[str, str], Case] = {}
     for question in questions:
         golds: dict[int, str | None] = dict(enumerate(question.quiz_answers, start=1))
@@ -148,15 +176,6 @@ def _kind(quiz: str, gold: str, hit: Hit, once: Mapping[tuple[str, str], Sequenc
         return "helpful"
     past = once.get((entity, gold), ()) if entity in quiz else ()
     return "out of date" if any(set(tokens(value)) <= said for value in past) else "others"
-
-
-def _once(world: World) -> dict[tuple[str, str], list[str]]:
-    """By entity and what is true of it today: what was true once."""
-    once: dict[tuple[str, str], list[str]] = {}
-    for fact in world.past:
-        today, past = (world.write(fact, GOLD.between, past=outdated) for outdated in (False, True))
-        once.setdefault((fact.entity, today), []).append(past)
-    return once
 
 
 if __name__ == "__main__":

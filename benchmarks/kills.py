@@ -2,17 +2,11 @@
 
     python benchmarks/kills.py [--kills 100] [--commands index compile …] [--seed 0] [--questions 24]
 
-Each command is run once to its end, against a scripted language model behind a server on this machine. Then it is begun
-in another folder and killed (``kill -9``) at a point drawn at random: after a time, after a number of requests, or
-while it writes its last files. The same command is started again until it ends, and what it wrote is compared with what
-the first run wrote; then it is begun again, until all kills are spent.
-
-It is checked that every final file is the same but for times (and for which of two runs paid for a call), that nothing
-else lies about, and that no more requests are repeated than were in flight at the kills: those that the server had in
+Each command is run once to its end, against a scripted language model behind a server on this machine. In another
+folder it is begun and killed (``kill -9``) at random: after a time, after a number of requests, or while it writes its
+last files; and started again until it ends. Every final file must then be the same but for times (and for which of two
+runs paid for a call), and no more requests be repeated than were in flight at the kills: those that the server had in
 work, and those whose answers were on their way to the disk. The last line is JSON. Exit code: 0 where both hold.
-
-Changes of an index are killed at each of their writes by ``tests/retrievers/test_contract.py``, and at any time by
-``living.py``.
 """
 
 import csv
@@ -24,17 +18,18 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import common
-from common import read_lines, write_lines
+from common import read_lines, timed, write_lines
 from faulty.server import MODEL, Server
 from faulty.world import passages, questions
 from servers.process import start
+
+from keqa.retrievers import open_index
 
 COMMANDS = ("index", "compile", "evaluate", "compare")
 TRAIN, CORPUS = 8, 6000
@@ -48,9 +43,7 @@ POLL = 0.002
 DRAWN = (".png", ".pdf", ".md", ".tex")
 """Drawn from the .csv beside them; that they are there is what is compared."""
 # Names of what is a time, or depends on what the last process has paid for itself.
-_TIMES = re.compile(
-    r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent|^retrievals_cached$|^sent$"
-)
+_TIMES = re.compile(r"second|^(created|spent)|^(time|p50|p95|total|timings?|critical_path|retrievals_cached|sent)$")
 _PAID = ("calls", "cached")
 
 
@@ -58,17 +51,20 @@ class Killed:
     """A command that is killed at random points, and what became of it."""
 
     def __init__(self, name: str, seed: int, folder: Path, server: Server, arguments: list[Any]) -> None:
-        self.name, self.rng = name, random.Random(f"{seed} {name}")
-        self.kills = self.rounds = self.repeated = self.in_flight = self.requests = 0
-        self.seconds = 0.0
+        self.name, self.rng, self.server, self.arguments = name, random.Random(f"{seed} {name}"), server, arguments
+        self.kills = self.rounds = self.repeated = self.in_flight = 0
         self.broken: list[str] = []
-        self.server, self.arguments = server, arguments
         # Of the same name, for a run's header says how to run it again.
         self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
 
     def spend(self, count: int) -> None:
-        """Measure and kill it so many times, and print what became of it."""
-        self.measure()
+        # The first process takes longer than all others, which find everything imported.
+        self._started(self.killed).join()
+        self.server.plan()
+        self.seconds, _ = timed(lambda: self._ended(self._started(self.whole)))
+        self.bodies = self.server.bodies()
+        self.requests = self.bodies.total()
+        self.tail = min(self.seconds, time.monotonic() - max(self.server.finished, default=0.0))
         while self.kills < count:
             self.round(count)
         print(
@@ -80,29 +76,15 @@ class Killed:
             flush=True,
         )
 
-    def _ended(self, process: Any) -> float:
-        """Wait for a process that nobody kills, and give the seconds that this took."""
-        started = time.monotonic()
+    def _ended(self, process: Any) -> None:
         process.join()
         if process.exitcode:
             raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
-        return time.monotonic() - started
 
-    def measure(self) -> None:
-        # The first process takes longer than all others, which find everything imported.
-        self._ended(self._begun(self.killed))
-        self.server.plan()
-        self.seconds = self._ended(self._begun(self.whole))
-        self.bodies = self.server.bodies()
-        self.requests = self.bodies.total()
-        self.tail = min(self.seconds, time.monotonic() - max(self.server.finished, default=0.0))
-
-    def _begun(self, out: Path) -> Any:
-        shutil.rmtree(out.parent, ignore_errors=True)
-        out.parent.mkdir()
-        return self._started(out)
-
-    def _started(self, out: Path) -> Any:
+    def _started(self, out: Path, anew: bool = True) -> Any:
+        if anew:
+            shutil.rmtree(out.parent, ignore_errors=True)
+            out.parent.mkdir()
         return start([*self.arguments, "--out", out])
 
     def round(self, count: int) -> None:
@@ -110,7 +92,7 @@ class Killed:
         in_flight, process = 0, None
         while True:
             point = self._point() if self.kills < count else lambda: False
-            process = self._started(self.killed) if process else self._begun(self.killed)
+            process = self._started(self.killed, anew=process is None)
             while process.is_alive() and not point():
                 time.sleep(POLL)
             if not process.is_alive():
@@ -145,12 +127,12 @@ class Killed:
         if kind == "requests":
             further = self.rng.randint(1, max(1, self.requests - before))
             return lambda: self.server.bodies().total() - before >= further
-        pause, ready = self.rng.uniform(0, self.tail), [0.0]
+        pause, ready = self.rng.uniform(0, self.tail), 0.0
 
         def at_the_end() -> bool:
-            if not ready[0] and not self.bodies - self.server.bodies():
-                ready[0] = time.monotonic()
-            return bool(ready[0]) and time.monotonic() - ready[0] >= pause
+            nonlocal ready
+            ready = ready or (0.0 if self.bodies - self.server.bodies() else time.monotonic())
+            return bool(ready) and time.monotonic() - ready >= pause
 
         return at_the_end
 
@@ -159,27 +141,35 @@ def differences(ours: Path, theirs: Path) -> list[str]:
     """A line for each file of two folders that differs but for times, or is in one of them only."""
     beside = [sorted(path.name for path in folder.parent.iterdir()) for folder in (ours, theirs)]
     found = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
-    contents = [(_of_index if (theirs / "data").is_dir() else _of_files)(folder) for folder in (ours, theirs)]
+    contents = [_contents(folder) for folder in (ours, theirs)]
     for name in sorted({*contents[0], *contents[1]}):
-        place = "in one of the two only"
-        if name in contents[0] and name in contents[1]:
-            place = _place(contents[0][name], contents[1][name])
-        found += [f"{name}: {place}"] if place else []
+        both = name in contents[0] and name in contents[1]
+        if place := _place(contents[0][name], contents[1][name]) if both else "in one of the two only":
+            found.append(f"{name}: {place}")
     return found
 
 
-def _of_files(folder: Path) -> dict[str, Any]:
-    return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*") if path.is_file()}
+def _contents(folder: Path) -> dict[str, Any]:
+    """What the files of a folder say; of an index its manifest, what is found and what lies about."""
+    if not (folder / "data").is_dir():
+        return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*") if path.is_file()}
+    # The engine names its files by chance.
+    index = open_index(str(folder))
+    searches = [index.search(f"Who governs Town{number}?", 6) for number in range(0, 200, 7)]
+    rounded = [sorted((-round(hit.score, 4), hit.passage.text) for hit in hits) for hits in searches]
+    # Of equals it is chance which come first, so the last are left out.
+    hits = [[pair for pair in found if pair[0] < found[-1][0]] for found in rounded]
+    names = sorted(path.name for path in folder.iterdir())
+    return {"its manifest": _timeless(json.loads(index.manifest.to_json())), "search": hits, "the folder": names}
 
 
 def _content(path: Path) -> Any:
-    """What a file says, without times."""
     if path.suffix in DRAWN:
         return None
     if path.suffix == ".sqlite":
         with closing(sqlite3.connect(path)) as file:
-            names = [name for (name,) in file.execute("select name from sqlite_master where type = 'table' order by 1")]
-            return {name: sorted(str(row[0]) for row in file.execute(f'select * from "{name}"')) for name in names}
+            tables = file.execute("select name from sqlite_master where type = 'table' order by 1").fetchall()
+            return {name: sorted(str(row[0]) for row in file.execute(f'select * from "{name}"')) for (name,) in tables}
     if path.suffix == ".csv":
         head, *rows = csv.reader(path.read_text().splitlines())
         kept = [place for place, name in enumerate(head) if not _TIMES.search(name)]
@@ -190,22 +180,6 @@ def _content(path: Path) -> Any:
         # The lines of a run file are in the order in which questions ended.
         return [_timeless(value) for value in sorted(read_lines(path), key=lambda one: str(one.get("id", "")))]
     return path.read_text()
-
-
-def _of_index(folder: Path) -> dict[str, Any]:
-    """The engine names its files by chance, so what is compared is the manifest, what is found, and what lies about."""
-    from keqa.retrievers import open_index
-
-    index = open_index(str(folder))
-    hits = [_above_ties(index.search(f"Who governs Town{number}?", 6)) for number in range(0, 200, 7)]
-    names = sorted(path.name for path in folder.iterdir())
-    return {"its manifest": _timeless(json.loads(index.manifest.to_json())), "search": hits, "the folder": names}
-
-
-def _above_ties(hits: Any) -> list[Any]:
-    """Passages with their scores; of equals it is chance which come first, so the last are left out."""
-    found = sorted((-round(hit.score, 4), hit.passage.text) for hit in hits)
-    return [pair for pair in found if pair[0] < found[-1][0]]
 
 
 def _timeless(value: Any) -> Any:
@@ -231,7 +205,6 @@ def _place(ours: Any, theirs: Any, where: str = "") -> str | None:
 
 
 def commands(folder: Path, server: Server, count: int) -> dict[str, list[Any]]:
-    """The arguments of each command, whose files are written here."""
     corpus = write_lines(folder / "corpus.jsonl", passages(CORPUS))
     rows = write_lines(folder / "questions.jsonl", questions(count))
     pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]
@@ -253,17 +226,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = common.options(__doc__, given=arguments, kills=100, questions=24, commands=COMMANDS, seed=0)
     os.environ["OPENAI_API_KEY"] = "sk-no-key-is-needed-here"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    started, broken, total = time.monotonic(), {}, Counter[str]()
+    started, spent = time.monotonic(), []
     with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
         folder = Path(temporary)
         asking = commands(folder, server, options.questions)
         for place, name in enumerate(options.commands):
-            share = options.kills // len(options.commands) + (place < options.kills % len(options.commands))
-            killed = Killed(name, options.seed, folder, server, asking[name])
-            killed.spend(share)
-            broken |= {name: len(killed.broken)} if killed.broken else {}
-            for figure in ("kills", "rounds", "repeated", "in_flight"):
-                total[figure] += getattr(killed, figure)
+            spent.append(Killed(name, options.seed, folder, server, asking[name]))
+            spent[-1].spend(len(range(place, options.kills, len(options.commands))))
+    total = {one: sum(getattr(killed, one) for killed in spent) for one in ("kills", "rounds", "repeated", "in_flight")}
+    broken = {killed.name: len(killed.broken) for killed in spent if killed.broken}
     print(json.dumps({**total, "seed": options.seed, "broken": broken, "seconds": round(time.monotonic() - started)}))
     return 1 if broken else 0
 

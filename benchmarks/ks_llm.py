@@ -2,11 +2,11 @@
 
     python benchmarks/ks_llm.py [--data DATA] [--limit 30] [--lm local/smollm2] [--work FOLDER]
 
-It takes the distractor contexts of HotpotQA and 2WikiMultihopQA (10 passages, about 42 sentences) and selects k of
-their sentences by the question (KS-Q) and, where the benchmark has them, by its own evidence triples, compared apart
-and joined as one text; with ``--lm``, also by the triples that a language model writes from memory, or by the question
-where it writes none. S@k is the share of the supporting sentences among the k selected; A@k, of the questions that are
-not of yes or no, those whose answer stands in one of them. What the language model wrote is kept in the work folder.
+Of the distractor contexts of HotpotQA and 2WikiMultihopQA it selects k sentences by the question (KS-Q) and by the
+benchmark's own evidence triples, compared apart and joined as one text; with ``--lm``, also by the triples that a
+language model writes from memory, which are kept in the work folder, or by the question where it writes none. S@k is
+the share of the supporting sentences among the k selected; A@k, of the questions that are not of yes or no, those whose
+answer stands in one of them.
 """
 
 import json
@@ -45,7 +45,7 @@ class Context:
     """A question with the sentences of its passages."""
 
     question: str
-    answer: str
+    answers: tuple[str, ...]
     sentences: tuple[str, ...]
     needed: frozenset[int]
     triples: tuple[tuple[str, str, str], ...]
@@ -60,7 +60,7 @@ def contexts(path: Path) -> Iterator[Context]:
         facts = {(title, number) for title, number in record["supporting_facts"]}
         needed = frozenset(places[fact] for fact in facts & {*places})
         triples = tuple(tuple(triple) for triple in record.get("evidences") or ())
-        yield Context(record["question"], record["answer"], tuple(text for *_, text in kept), needed, triples)
+        yield Context(record["question"], (record["answer"],), tuple(text for *_, text in kept), needed, triples)
 
 
 def selections(
@@ -102,10 +102,10 @@ def main() -> None:
         heads = [f"{what}@{k}" for what in "SA" for k in KEPT]
         rows = []
         for (by, meter), found in sorted(scores.items()):
-            means = (_mean(column) for column in zip(*found, strict=True))
+            means = map(_mean, zip(*found, strict=True))
             rows.append({"selected by": by, "distance": meter, **dict(zip(heads, means, strict=True))})
         show(rows, f"{name}: {len(own)} questions, {fmean(len(one.sentences) for one in own):.1f} sentences each")
-        there = _mean(holds_answer(one.sentences, [one.answer]) for one in own)
+        there = _mean(holds_answer(one.sentences, one.answers) for one in own)
         differing = sum(one != other for one, other in zip(chosen[: len(own)], chosen[len(own) :], strict=True))
         print(f"the answer stands in a sentence of {there or 0:.3f} of those that are not of yes or no")
         print(f"by MiniLM and the question, Euclid and cosine select other sentences at k=2 for {differing} questions")
@@ -117,7 +117,7 @@ def scored(context: Context, selected: Sequence[Sequence[int]]) -> list[float | 
     """For each k the share of the supporting sentences, then for each k whether the answer is there."""
     needed = context.needed
     shares = [len(needed.intersection(places)) / len(needed) if needed else None for places in selected]
-    held = [holds_answer([context.sentences[one] for one in places], [context.answer]) for places in selected]
+    held = [holds_answer([context.sentences[one] for one in places], context.answers) for places in selected]
     return [None if one is None else float(one) for one in (*shares, *held)]
 
 
@@ -129,11 +129,10 @@ class _TripleWriter(KSLLM):
 
 
 def triples(lm: str, own: Sequence[Context], out: Path) -> list[list[str]]:
-    """The triples that a language model writes for each question."""
     out.parent.mkdir(parents=True, exist_ok=True)
     program = _TripleWriter(None, lms=build_roles(lm, max_tokens=_MAX_TOKENS))
-    said = dict(recorded(program, [(one.question, [one.answer]) for one in own], out, in_flight=16))
-    answers = [said.get(place, {}).get("answer") or _NONE for place in range(len(own))]
+    said = {id(one): record["answer"] for one, record in recorded(program, own, out, in_flight=16)}
+    answers = [said.get(id(one)) or _NONE for one in own]
     return [[] if one == _NONE else one.split("\n") for one in answers]
 
 

@@ -4,22 +4,18 @@
                                 [--folder FOLDER] [--url http://localhost:9200]
 
 So many made-up passages (Zipfian words, one file of records and 1,000 documents) are indexed. Then one document is
-changed, one added, one removed, and the folder brought in step after three further changes, each by a process of its
-own as a command is, and each several times. Of the medians, what the process takes to start and to load its libraries
-stands apart from what the change takes; seconds that pass stand beside those of a processor, and on a cluster beside
-those of its nodes. The index is compared with one that is built from the same files: of 200 questions the ten best
-passages, in their order, and the largest difference of a score. At last a process that brings the index in step is
-killed (``kill -9``) at points in time spread over what the change takes, and the index is looked at after each: it must
-open, hold what it held before or what it should hold, and come in step by the same command. The dense engine encodes
-with stand-in vectors of 64 hashed numbers, as its model is not what is measured.
-
-The last line is JSON. Exit code: 0 where every kill left the old or the new state.
+changed, one added, one removed, and the folder brought in step after three further changes, several times and each by a
+process of its own, whose start stands apart from the change; seconds that pass stand beside those of a processor, and
+on a cluster beside those of its nodes. Of 200 questions the ten best passages are compared with those of an index that
+is built from the same files. At last a process that brings the index in step is killed (``kill -9``) at points in time
+spread over what the change takes: the index must open, hold what it held before or what it should hold, and come in
+step by the same command. The dense engine encodes with stand-in vectors of 64 hashed numbers, as its model is not what
+is measured. The last line is JSON. Exit code: 0 where every kill left the old or the new state.
 """
 
 import argparse
 import json
 import multiprocessing
-import os
 import random
 import sys
 import tempfile
@@ -27,7 +23,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
@@ -41,10 +37,12 @@ from common import alone, remove_indexes, timed, write_lines
 
 from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
+from keqa.retrievers.stopwords import ENGLISH
 
 DOCUMENTS = 1000
 VOCABULARY = 50_000
 WORDS = 60
+FUNCTION = sorted(ENGLISH)
 QUESTIONS = 200
 MODEL = "made/up"
 # What a command loads when it gets to its index.
@@ -70,12 +68,7 @@ class _Hashed:
     similarity_fn_name = "cosine"
 
     def __init__(self, name: str) -> None:
-        self.words: dict[str, Any] = {}
-
-    def _word(self, word: str) -> Any:
-        if word not in self.words:
-            self.words[word] = np.random.default_rng(zlib.crc32(word.encode())).standard_normal(64)
-        return self.words[word]
+        self._word = cache(lambda word: np.random.default_rng(zlib.crc32(word.encode())).standard_normal(64))
 
     def encode(self, texts: list[str], **options: Any) -> Any:
         words = ([self._word(word) for word in text.split()] for text in texts)
@@ -92,7 +85,10 @@ def _without_weights() -> None:
 
 
 class World:
-    def __init__(self, folder: Path, passages: int) -> None:
+    """Files of made passages, which have two function words to three others where they are as in natural language."""
+
+    def __init__(self, folder: Path, passages: int, natural: bool = False) -> None:
+        self._natural = natural
         records, self.documents = folder / "records.jsonl", folder / "documents"
         self.sources = [str(records), str(self.documents)]
         self.documents.mkdir(parents=True, exist_ok=True)
@@ -105,33 +101,36 @@ class World:
 
     def _text(self, words: int = WORDS) -> str:
         drawn = self._random.choices(range(VOCABULARY), cum_weights=self._weights, k=words)
-        return " ".join(f"w{word}" for word in drawn)
+        function = self._random.choices(FUNCTION, k=words * 2 // 3) if self._natural else []
+        return " ".join([*(f"w{word}" for word in drawn), *function])
 
     def write(self, number: int) -> Path:
         path = self.documents / f"d{number}.txt"
         path.write_text(self._text())
         return path
 
-    def questions(self) -> list[str]:
-        """Words that some passages have and others have not."""
+    def questions(self, count: int = QUESTIONS, function_words: int = 0) -> list[str]:
+        """Words that some passages have and others have not, and function words as in natural language."""
         drawn = random.Random(1)
         # The commonest words are in every passage and part nothing.
-        return [" ".join(f"w{drawn.randrange(20, 5000)}" for _ in range(5)) for _ in range(QUESTIONS)]
+        content = [[f"w{drawn.randrange(20, 5000)}" for _ in range(5)] for _ in range(count)]
+        return [" ".join([*words, *drawn.sample(FUNCTION, function_words)]) for words in content]
 
 
-def build(engine: str, folder: Path, name: str, world: World, url: str | None) -> str:
-    given: dict[str, Any] = {"sources": world.sources, "notice": lambda text: None}
-    corpus = read_corpus(world.sources, notice=given["notice"])
+def build(engine: str, folder: Path, name: str, sources: list[str], url: str | None) -> str:
+    given: dict[str, Any] = {"sources": sources, "notice": lambda text: None}
+    corpus = read_corpus(sources, notice=given["notice"])
     if engine == "embedded":
         build_index(corpus, folder / name, **given)
         return str(folder / name)
     if engine == "dense":
+        _without_weights()
         build_dense(corpus, folder / name, model=MODEL, **given)
         return f"{folder / name}@{MODEL}"
     from keqa.retrievers.elasticsearch.client import index_address
     from keqa.retrievers.elasticsearch.writing import load_index
 
-    address = index_address(str(url), f"keqa-living-{os.getpid()}-{name}")
+    address = index_address(str(url), f"keqa-living-{folder.name}-{name}")
     load_index(corpus, address, **given)
     return address
 
@@ -175,7 +174,6 @@ def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> It
 
 
 def in_a_process(engine: str, address: str, url: str | None, kind: str, path: Path) -> dict[str, float]:
-    """Make a change by a process of its own, and give the seconds that each part of it took."""
     before = _cluster_seconds(url)
     spent = alone(one, kind, engine, address, str(path), time.time())
     del spent["cpu_s"], spent["peak_mb"]
@@ -189,8 +187,7 @@ def one(kind: str, engine: str, address: str, path: str, started: float) -> dict
         import_module(module)
     ready = {"start": time.time() - started, "start's CPU": time.process_time()}
     seconds, _ = timed(lambda: CHANGES[kind](address, path))
-    cpu = time.process_time() - ready["start's CPU"]
-    return {**ready, "change": seconds, "change's CPU": cpu}
+    return {**ready, "change": seconds, "change's CPU": time.process_time() - ready["start's CPU"]}
 
 
 def _cluster_seconds(url: str | None) -> float:
@@ -249,7 +246,7 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
 def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     world = World(folder / f"files-{engine}", given.passages)
     questions, result = world.questions(), {"engine": engine, "passages": given.passages}
-    result["build"], address = timed(lambda: build(engine, folder, f"index-{engine}", world, given.url))
+    result["build"], address = timed(lambda: build(engine, folder, f"index-{engine}", world.sources, given.url))
     opened = open_index(address)
     before = [[passage for passage, _ in hits] for hits in found(opened, questions)]
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
@@ -263,16 +260,16 @@ def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, A
         result[name] = {part: round(median(one[part] for one in some), 3) for part in some[0]}
         shown = ", ".join(f"{what} {value:.2f}" for what, value in result[name].items())
         print(f"{engine}: {name}: {shown} s", flush=True)
-    again = build(engine, folder, f"again-{engine}", world, given.url)
+    again = build(engine, folder, f"again-{engine}", world.sources, given.url)
     alike = same(*(found(open_index(one), questions) for one in (address, again)))
     result["same top ten as a build"], result["largest difference of a score"] = alike
     result["kills"] = kills(address, world, given.kills, questions[:20])
     if engine == "elasticsearch":
-        remove_indexes(address, f"keqa-living-{os.getpid()}-*")
+        remove_indexes(address, f"keqa-living-{folder.name}-*")
     return result
 
 
-def main() -> None:
+def main() -> int:
     known = {"engines": ["embedded", "dense"], "kills": 10, "repeat": 5, "folder": Path, "url": str}
     given = common.options(__doc__, passages=1_000_000, **known)
     if "elasticsearch" in given.engines and not given.url:
@@ -281,8 +278,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         results = [measure(engine, Path(folder), given) for engine in given.engines]
     print(json.dumps(results))
-    sys.exit(any(result["kills"]["neither"] for result in results))
+    return int(any(result["kills"]["neither"] for result in results))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -2,16 +2,17 @@
 
     python benchmarks/llama_outcomes.py FOLDER [--cost 0.03 0.015 0.005] [--curve]
 
-FOLDER has NAME_dev.jsonl, from which alone everything is learned, and NAME_test.jsonl, by which it is measured, as
-derived from the repository of AdaRAGUE: answers of Llama-3.1-8B-Instruct closed-book, after one retrieval and by IRCoT,
-and the choice of Adaptive-RAG's T5-large router. Asks nobody. An answer is right where a gold answer stands in it. One
-retrieval costs 1, IRCoT 3.5, of which the first is that of the question itself: a question that is read and then taken
-apart costs 3.5; `in full` counts 4.5. Of MuSiQue, dev questions that share a part with a test question are left out.
+FOLDER has NAME_dev.jsonl, from which alone everything is learned, and NAME_test.jsonl, by which it is measured, of the
+repository of AdaRAGUE: answers closed-book, after one retrieval and by IRCoT, and the choice of Adaptive-RAG's T5-large
+router. An answer is right where a gold answer stands in it. One retrieval costs 1, IRCoT 3.5 with that of the question
+itself; `in full` a question that is read and then taken apart counts 4.5. Dev questions that share a part with a test
+question are left out.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import common
@@ -36,10 +37,8 @@ _TWO = {"quizzes": None, "quizzes_right": None}
 
 
 class Measured(NamedTuple):
-    """A chooser of answers on the test questions."""
-
     name: str
-    right: list[bool]
+    right: list[float]
     retrievals: list[float]
 
 
@@ -65,60 +64,52 @@ def flat(learner: Learner, test: Sequence[RecordedOutcome]) -> Measured:
     """One choice, by question and draft, of which way to go."""
     first, last = learner.steps[0], learner.steps[-1]
     heads = [fitted(first.signals, first.terms, last.right[:, place], learner.fold)[0] for place in range(3)]
-    right, retrievals = [], []
+    places = []
     for one in test:
         features = Features(one.seen.first(1))
-        worth = [
-            head.probability(features.signals(0), features.terms(0)) - FLAT_COST * spent
-            for head, spent in zip(heads, RETRIEVALS, strict=True)
-        ]
-        right.append(one.rights[int(np.argmax(worth))])
-        retrievals.append(RETRIEVALS[int(np.argmax(worth))])
-    return Measured(f"flat choice by question and draft, {FLAT_COST:g} a retrieval", right, retrievals)
+        chances = [head.probability(features.signals(0), features.terms(0)) for head in heads]
+        places.append(int(np.argmax(np.array(chances) - FLAT_COST * np.array(RETRIEVALS))))
+    return one_way(f"flat choice by question and draft, {FLAT_COST:g} a retrieval", test, places)
+
+
+def one_way(name: str, test: Sequence[RecordedOutcome], places: Sequence[int]) -> Measured:
+    right = [one.rights[place] for one, place in zip(test, places, strict=True)]
+    return Measured(name, right, [RETRIEVALS[place] for place in places])
 
 
 def ways(test: Sequence[RecordedOutcome], routed: Sequence[int]) -> list[Measured]:
     """What needs nothing to be learned; the router first."""
-
-    def one_way(name: str, places: Sequence[int]) -> Measured:
-        chosen = [one.rights[place] for one, place in zip(test, places, strict=True)]
-        return Measured(name, chosen, [RETRIEVALS[place] for place in places])
-
     names = ("closed book", "one retrieval", "IRCoT")
     best = [one.rights.index(True) if any(one.rights) else 0 for one in test]
-    always = [one_way(name, [place] * len(test)) for place, name in enumerate(names)]
-    return [one_way("T5-large router", routed), *always, one_way("oracle, the cheapest that is right", best)]
+    always = [one_way(name, test, [place] * len(test)) for place, name in enumerate(names)]
+    oracle = one_way("oracle, the cheapest that is right", test, best)
+    return [one_way("T5-large router", test, routed), *always, oracle]
 
 
 def resampled(of: Callable[[Any], float], count: int, resamples: int = 500) -> Interval:
-    """A figure of rows with its percentile bootstrap interval."""
     rng = np.random.default_rng(0)
     drawn = [of(rng.integers(0, count, count)) for _ in range(resamples)]
     return Interval(of(np.arange(count)), *map(float, np.quantile(drawn, [0.025, 0.975])))
 
 
+def area(values: Any, known: Any) -> float:
+    return auroc(values[known].tolist(), values[~known].tolist())
+
+
 def ranking(name: str, scores: Any, router: Any, right: Any, calls: int, retrievals: int) -> dict[str, Any]:
     """A row of AUROCs: of right memories, and the lead over the router on the same questions."""
-
-    def area(values: Any, rows: Any) -> float:
-        known, picked = right[rows], values[rows]
-        return auroc(picked[known].tolist(), picked[~known].tolist())
-
-    lead = resampled(lambda rows: area(scores, rows) - area(router, rows), len(right))
-    found = {"calls": calls, "retrievals": retrievals, "questions": len(right)}
-    whole = interval(resampled(lambda rows: area(scores, rows), len(right)))
-    return {"who tells right memories": name, **found, "AUROC": whole, "lead over the router": interval(lead, "+.3f")}
+    lead = resampled(lambda rows: area(scores[rows], right[rows]) - area(router[rows], right[rows]), len(right))
+    whole = interval(resampled(lambda rows: area(scores[rows], right[rows]), len(right)))
+    found = {"calls": calls, "retrievals": retrievals, "questions": len(right), "AUROC": whole}
+    return {"who tells right memories": name, **found, "lead over the router": interval(lead, "+.3f")}
 
 
 def memories(learner: Learner, test: Sequence[RecordedOutcome], count: int) -> Any:
-    """How probably each memory is right, once so many answers are seen."""
     head, features = learner.steps[count - 1].regression, [Features(one.seen.first(count)) for one in test]
     return np.array([head.probability(one.signals(0), one.terms(0)) for one in features])
 
 
-def rankings(
-    learner: Learner, light: Any, test: Sequence[RecordedOutcome], lines: Sequence[dict[str, Any]]
-) -> list[Any]:
+def rankings(learner: Learner, light: Any, test: Sequence[RecordedOutcome], lines: list[dict[str, Any]]) -> list[Any]:
     router = np.array([line["t5_router"]["probabilities"][0] for line in lines])
     right = np.array([one.right for one in test])
     before, after = (memories(learner, test, count) for count in (1, 2))
@@ -150,10 +141,8 @@ def _learned_from(learned: Sequence[RecordedOutcome], test: Sequence[RecordedOut
     found: dict[str, Any] = {"dev questions": len(learned)}
     for count, name in ((1, "before retrieval"), (2, "after one")):
         said, seen = memories(learner, test, count), learner.steps[count - 1]
-        sides = [[float(one) for one, own in zip(said, right, strict=True) if own is side] for side in (True, False)]
-        known = seen.right[:, 0] > 0
-        held = auroc(seen.probabilities[known, 0].tolist(), seen.probabilities[~known, 0].tolist())
-        found |= {f"{name}, dev held out": held, f"{name}, test": auroc(*sides)}
+        held = area(seen.probabilities[:, 0], seen.right[:, 0] > 0)
+        found |= {f"{name}, dev held out": held, f"{name}, test": area(said, np.array(right))}
     return found
 
 
@@ -185,31 +174,27 @@ def main() -> None:
             found = learner.chooser(0.0, cost, prices)
             seen[name] = found
             rows.append(cascade(name, found.chooser, test, prices))
-    show([_row(one, router, seen.get(one.name)) for one in (*rows, oracle)], _title(learned, dev, test))
+    title = f"{len(test)} test questions; learned from {len(learned)} of {len(dev)} dev questions"
+    show([_row(one, router, seen.get(one.name)) for one in (*rows, oracle)], title)
     sets = [name for name in names for _ in tests[name]]
     show([_by_set(one, sets, names) for one in (*rows, oracle)], "Accuracy / retrievals by set")
     light = train_light([as_collected(learned)], reads="quiz").model
     if given.curve:
-        show(
-            [_learned_from(learned[::step], test) for step in (8, 4, 2, 1)], "AUROC of right memories by dev questions"
-        )
+        curve = [_learned_from(learned[::step], test) for step in (8, 4, 2, 1)]
+        show(curve, "AUROC of right memories by dev questions")
         show(_agreeing(test), "Right memories where the answer of one retrieval is the same, and where it is another")
     show(rankings(learner, light, test, lines), "AUROC of right memories, test questions")
 
 
-def _title(learned: Sequence[RecordedOutcome], dev: Sequence[RecordedOutcome], test: Sequence[RecordedOutcome]) -> str:
-    return f"{len(test)} test questions; learned from {len(learned)} of {len(dev)} dev questions"
-
-
 def _row(one: Measured, router: Measured, found: Chosen | None) -> dict[str, Any]:
-    lead = paired_bootstrap([float(value) for value in one.right], [float(value) for value in router.right])
-    fewer = paired_bootstrap(one.retrievals, router.retrievals)
+    lead = None if one is router else interval(paired_bootstrap(one.right, router.right), "+.3f")
+    fewer = None if one is router else interval(paired_bootstrap(one.retrievals, router.retrievals), "+.2f")
     return {
         "chooser": one.name,
-        "accuracy": interval(bootstrap_mean([float(value) for value in one.right])),
-        "retrievals": sum(one.retrievals) / len(one.retrievals),
-        "accuracy less the router's": None if one is router else interval(lead, "+.3f"),
-        "retrievals less the router's": None if one is router else interval(fewer, "+.2f"),
+        "accuracy": interval(bootstrap_mean(one.right)),
+        "retrievals": fmean(one.retrievals),
+        "accuracy less the router's": lead,
+        "retrievals less the router's": fewer,
         "on dev, held out": None if found is None else f"{found.accuracy:.3f} / {found.retrievals:.2f}",
     }
 

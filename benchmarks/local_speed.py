@@ -10,13 +10,16 @@ each folder, with its weights and one slot, which is given the same tokens, one 
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import torch
 from common import options, show
 from dspy import lm15
+from torch.nn.utils.rnn import pad_sequence
 
 from keqa.lms import build_roles
 from keqa.lms.local.decoder import DrawSettings, Job
@@ -45,24 +48,17 @@ def asked(engine: TransformersEngine, folder: str) -> tuple[Prompts, dict[str, A
     program = KEQA(open_encyclopedia(), lms=build_roles(f"transformers/{folder}", cache=False), top_k=5)
     cost = program(Testbed().test[0].question).record.cost
     engine.submit = submit  # type: ignore[method-assign]
-    read = engine.decoder.read_tokens - before
-    in_prompts = cost.total.prompt_tokens
-    about = {"calls": cost.samples, "tokens in prompts": in_prompts, "read": read, "share": read / in_prompts}
+    read, whole = engine.decoder.read_tokens - before, cost.total.prompt_tokens
+    about = {"calls": cost.samples, "tokens in prompts": whole, "read": read, "share": read / whole}
     return list(prompts.items()), about | {"written": cost.total.completion_tokens, "s": time.perf_counter() - begun}
 
 
 def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, sharing: bool) -> Way:
-    """By the decoder, with beginnings that it has read before, or without."""
-    decoder = engine.decoder
-
-    def jobs() -> list[Job]:
-        settings = DrawSettings(max_tokens=most)
-        never: Callable[[list[int]], bool] = lambda drawn: False  # noqa: E731
-        return [Job(tokens, shared if sharing else (), settings, never) for tokens, shared in prompts]
+    decoder, how = engine.decoder, (DrawSettings(max_tokens=most), lambda drawn: False)
 
     def run() -> tuple[float, float]:
         begun = time.perf_counter()
-        decoder.admit(jobs())
+        decoder.admit([Job(tokens, shared if sharing else (), *how) for tokens, shared in prompts])
         read = time.perf_counter()
         while decoder.busy:
             decoder.step()
@@ -71,31 +67,17 @@ def by_decoder(engine: TransformersEngine, prompts: Prompts, most: int, *, shari
     return run
 
 
-class Clock:
-    """Streams nothing, and notes when the prompts and each further token came."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-
-    def put(self, _: Any) -> None:
-        self.times.append(time.perf_counter())
-
-    def end(self) -> None:
-        pass
-
-
 def by_generate(engine: TransformersEngine, prompts: Prompts, most: int) -> Way:
-    """The same by generate, padded on the left."""
-    longest = max(len(tokens) for tokens, _ in prompts)
-    ids = torch.tensor([[0] * (longest - len(tokens)) + list(tokens) for tokens, _ in prompts])
-    mask = torch.tensor([[0] * (longest - len(tokens)) + [1] * len(tokens) for tokens, _ in prompts])
+    padded = pad_sequence([torch.tensor(tokens) + 1 for tokens, _ in prompts], batch_first=True, padding_side="left")
+    read = {"inputs": (padded - 1).clamp(min=0), "attention_mask": (padded > 0).long()}
+    options = {"do_sample": False, "min_new_tokens": most, "max_new_tokens": most, "pad_token_id": 0}
 
     def run() -> tuple[float, float]:
-        clock = Clock()
-        options = {"do_sample": False, "min_new_tokens": most, "max_new_tokens": most, "pad_token_id": 0}
-        engine.decoder.model.generate(ids, attention_mask=mask, streamer=clock, **options)
-        begun, first, *_, last = clock.times
-        return first - begun, last - first
+        times: list[float] = []
+        # It streams nothing, and notes when the prompts and each further token came.
+        clock = SimpleNamespace(put=lambda _: times.append(time.perf_counter()), end=lambda: None)
+        engine.decoder.model.generate(**read, streamer=clock, **options)
+        return times[1] - times[0], times[-1] - times[1]
 
     return run
 
@@ -105,16 +87,13 @@ def by_server(url: str, prompts: Prompts, most: int, about: dict[str, Any]) -> l
     rows, total = [], sum(len(tokens) for tokens, _ in prompts)
     for name, keeps in (("llama.cpp, shared prefixes", True), ("llama.cpp, each prompt whole", False)):
         asked = {"n_predict": most, "temperature": 0, "ignore_eos": True, "cache_prompt": keeps}
-        found = [
-            httpx.post(f"{url}/completion", json={"prompt": tokens, **asked}, timeout=600).raise_for_status().json()
-            for tokens, _ in prompts
-        ]
-        read, reading, written, writing = (
-            sum(one["timings"][name] for one in found)
-            for name in ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
-        )
-        speeds = {"prompt tokens/s": 1000 * total / reading, "written/s": 1000 * written / writing}
-        rows.append(about | {"by": name, "read": read, **speeds})
+        sums: Counter[str] = Counter()
+        for tokens, _ in prompts:
+            said = httpx.post(f"{url}/completion", json={"prompt": tokens, **asked}, timeout=600).raise_for_status()
+            sums.update(said.json()["timings"])
+        speeds = {"prompt tokens/s": 1000 * total / sums["prompt_ms"]}
+        speeds["written/s"] = 1000 * sums["predicted_n"] / sums["predicted_ms"]
+        rows.append(about | {"by": name, "read": sums["prompt_n"], **speeds})
     return rows
 
 
@@ -125,9 +104,8 @@ def speed(engine: TransformersEngine, prompts: Prompts, most: int, about: dict[s
         "decoder, each prompt whole": by_decoder(engine, prompts, most, sharing=False),
         "transformers' generate": by_generate(engine, prompts, most),
     }
-    total, rows = sum(len(tokens) for tokens, _ in prompts), []
+    total, rows, decoder = sum(len(tokens) for tokens, _ in prompts), [], engine.decoder
     for name, run in ways.items():
-        decoder = engine.decoder
         # Nothing is known but which beginnings come again.
         decoder._readings.clear()
         read, drawn = decoder.read_tokens, decoder.drawn_tokens
@@ -161,15 +139,11 @@ def main() -> None:
             rows += speed(engine, chosen, given.tokens, {"model": name, "precision": "int8"})
         engine.close()
         if given.server:
-            rows += by_server(
-                given.server[place], chosen, given.tokens, {"model": name, "precision": "as the server's"}
-            )
+            about = {"model": name, "precision": "as the server's"}
+            rows += by_server(given.server[place], chosen, given.tokens, about)
     show(questions, "One question to KEQA as it comes", digits=2)
-    show(
-        rows,
-        f"{given.prompts} prompts, {given.tokens} tokens written to each; read: what went through the model",
-        digits=1,
-    )
+    read = "read: what went through the model"
+    show(rows, f"{given.prompts} prompts, {given.tokens} tokens written to each; {read}", digits=1)
 
 
 if __name__ == "__main__":

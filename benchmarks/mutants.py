@@ -4,13 +4,9 @@
     python benchmarks/mutants.py [--mutants 300] [--seed 0] [--folder build/mutants] [ROOM ...]
 
 mutmut changes the code of five rooms (evaluation, metrics, optimize, programs, retrievers) in some 40,000 small ways,
-one at a time. This draws some of them at random, runs the unit tests that reach each, and prints how many made a test
-fail, and the changes that none noticed. Changes of the wording of a message, of the type in a `cast` and of whether a
-zip is strict are left out of the draw. Started again on the same folder, it goes through what is left; `--fresh` begins
-with the code as it is now.
-
-mutmut wants a package in one folder, so the rooms are laid out below FOLDER as they are when installed. The figures of
-one run are in docs/mutants.md.
+one at a time. Some of them, drawn at random, are put before the unit tests that reach each; those that no test noticed
+are printed. Changes of the wording of a message, of the type in a `cast` and of whether a zip is strict are not drawn.
+Started again on the same folder, it goes through what is left; `--fresh` begins with the code as it is now.
 """
 
 import json
@@ -42,16 +38,13 @@ WANTED = 0.95
 
 
 def lay_out(folder: Path, rooms: Sequence[str]) -> None:
-    """Copy the package, its tests and mutmut's settings into a folder."""
+    """Copy the package, its tests and mutmut's settings into a folder, as mutmut wants a package in one."""
     mapping = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
-    ignored = shutil.ignore_patterns("__pycache__")
+    copied = partial(shutil.copytree, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for package, place in sorted(mapping.items()):
-        target = folder / "src" / package.replace(".", "/")
-        shutil.copytree(ROOT / place, target, ignore=ignored, dirs_exist_ok=True)
+        copied(ROOT / place, folder / "src" / package.replace(".", "/"))
     for name in (*COPIED, "pyproject.toml"):
-        whole = (ROOT / name).is_dir()
-        copied = partial(shutil.copytree, ignore=ignored, dirs_exist_ok=True) if whole else shutil.copy2
-        copied(ROOT / name, folder / name)
+        (copied if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, folder / name)
     settings = {
         "source_paths": ["src"],
         "only_mutate": [f"src/keqa/{room}/*.py" for room in rooms],
@@ -72,14 +65,11 @@ def mutmut(folder: Path, names: Sequence[str], *, log: Path) -> int:
 
 def verdicts(folder: Path) -> dict[str, int | None]:
     """The exit code of each mutant's tests, None where they did not run."""
-    found: dict[str, int | None] = {}
-    for path in sorted((folder / "mutants").rglob("*.meta")):
-        found |= json.loads(path.read_text())["exit_code_by_key"]
-    return found
+    files = sorted((folder / "mutants").rglob("*.meta"))
+    return {key: code for path in files for key, code in json.loads(path.read_text())["exit_code_by_key"].items()}
 
 
 def change(folder: Path, name: str) -> str:
-    """What a mutant changes, as the lines taken out and put in."""
     from mutmut.mutation.diff_apply import get_diff_for_mutant
 
     with chdir(folder):
@@ -88,11 +78,7 @@ def change(folder: Path, name: str) -> str:
 
 
 def is_wording(changed: str) -> bool:
-    """Whether two versions differ in the letters of texts alone, or in what no call can show.
-
-    That is the type that a `cast` names, and whether a zip is strict: those of the package are of sequences that are as
-    long as each other, and say so.
-    """
+    """Whether two versions differ in the letters of texts alone, or in what no call can show: casts, strict zips."""
     lines = changed.splitlines()
     taken, put = ([_plain(line[1:]) for line in lines if line[:1] == sign] for sign in "-+")
     return bool(taken) and taken == put
@@ -105,7 +91,6 @@ def _plain(line: str) -> str:
 
 
 def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
-    """Some of all mutants, those left out that change what `is_wording` says."""
     names = sorted(verdicts(folder))
     random.Random(seed).shuffle(names)
     for name in names:

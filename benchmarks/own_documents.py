@@ -1,12 +1,10 @@
 """One's own documents: what is answered rightly, declined rightly and cited at the right place.
 
-    python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--before NAME=VALUE …]
-        [--limit N]
+    python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
 
-Makes the folder of a company that does not exist (`company/`: 26 files in nine formats and three languages),
-indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
-by rules answer behind a real server: they read well, refuse in many wordings, and guess.
-Finished questions are kept in the work folder, and a later start resumes.
+Makes the folder of a company that does not exist (`company/`: 26 files in nine formats and three languages), indexes
+it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models by rules
+answer. Finished questions are kept in the work folder, and a later start resumes.
 
 right: the answer is in what was said · declined: the documents were said not to tell, or the reply was a refusal ·
 finding: of these, those that are one by their type · wrong: anything else was said · cited: of the right answers from
@@ -19,14 +17,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import common
 import yaml
-from common import ROOT, recorded, settings, show
+from common import ROOT, recorded, replies_of, settings, show, working_in
 from company import QUESTIONS, Asked, make
 from servers.openai_server import OpenAIServer, inputs_of, markers
 
@@ -41,13 +38,10 @@ _BY_RULES = 5
 _MAX_TOKENS = 64
 """Of a reply of a model in this process: what a weak one writes beyond an answer is of no use, and costs the most."""
 
-# The language model by rules.
-# It knows nothing of the company. From passages it reads what its rules find: the newest where the passages show
-# dates, else the first. Where they tell nothing it refuses half of the time, in one of many wordings and in the
-# language of the question, and guesses otherwise; so it does from memory, where half of its guesses are the same each
-# time. Where a prompt names a word for not knowing, or for passages that contradict each other, it keeps to that three
-# times of four. As a judge it errs once in eight. All of it depends on the prompt and the model's name alone, so that
-# two versions of a program meet the same models.
+# It knows nothing of the company, and reads what its rules find in passages: the newest where they show dates. Where
+# they tell nothing, and from memory, it refuses half of the time and guesses otherwise. A prompt's word for not knowing
+# or for contradictions it takes three times of four. As a judge it errs once in eight. All depends on the prompt and
+# the model's name alone, so that two versions of a program meet the same models.
 _RULES: Final = yaml.safe_load((ROOT / "benchmarks" / "company" / "reader.yaml").read_text("utf-8"))
 
 _DATE = re.compile(r"\b(?:19|20)\d\d-\d\d(?:-\d\d)?\b")
@@ -56,7 +50,7 @@ _BROKEN = {asked.question: asked.quizzes for asked in QUESTIONS if asked.quizzes
 
 
 class _Told(NamedTuple):
-    """What a prompt says: the word for not knowing, and whether that is to be said of contradictions, too."""
+    """A prompt's word for not knowing."""
 
     word: str
     of_contradictions: bool
@@ -93,8 +87,7 @@ def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Tol
     if kind == "bool":
         return str(_judged(name, given, quiz, seed))
     if name == "answer" and "answered_quizzes" in given:
-        answered = _listed(given["answered_quizzes"])
-        last = answered[-1] if answered else ""
+        last = (_listed(given["answered_quizzes"]) or [""])[-1]
         return re.split(r"[?？]\s*", last, maxsplit=1)[-1] or last
     if name == "answer":
         return _answer(_listed(given.get("passages", "")), quiz, seed, told)
@@ -105,12 +98,11 @@ def _judged(name: str, given: Mapping[str, str], quiz: str, seed: str) -> bool:
     if name == "same":
         first, second = given["first_answer"], given["second_answer"]
         return _bare(first) == _bare(second) or (is_refusal(first) and is_refusal(second))
-    answer = given.get("answer")
     text = " ".join(value for field, value in given.items() if field not in ("quiz", "question", "answer"))
-    if answer is not None:
-        read = _read(text, quiz)
-        return (read is not None and _bare(answer) in _bare(read)) == _drawn(f"errs|{seed}", 8)
-    return _helps(text, quiz, seed)
+    if "answer" not in given:
+        return _helps(text, quiz, seed)
+    read = _read(text, quiz)
+    return (read is not None and _bare(given["answer"]) in _bare(read)) == _drawn(f"errs|{seed}", 8)
 
 
 def _helps(passage: str, quiz: str, seed: str) -> bool:
@@ -147,7 +139,6 @@ def _read(passage: str, quiz: str) -> str | None:
 
 
 def is_refusal(answer: str) -> bool:
-    """Whether it is one of the model's ways to say that it does not know."""
     known = {_bare(said) for pool in _RULES["refusals"].values() for said in pool}
     return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
 
@@ -185,7 +176,6 @@ def _of(pool: Sequence[str], seed: str) -> str:
 
 
 def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
-    """What became of a question, each as a 0 or a 1 but for the calls."""
     answer = record["answer"] or ""
     finding = record["answer_source"] == "unanswered"
     declined = bool(answer) and (finding or is_refusal(answer) or is_abstention(answer))
@@ -206,7 +196,7 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
         "old": said and bool(asked.outdated) and contains_answer(answer, [asked.outdated]) and not right,
         "guess": bool(record.get("guessed")),
         "failed": not answer,
-        "calls": sum(role["samples"] for role in record["cost"]["by_role"].values()),
+        "calls": replies_of(record),
     }
 
 
@@ -215,23 +205,21 @@ def _is_at(source: Mapping[str, Any], asked: Asked) -> bool:
     return source["file"] == asked.file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
-def run(
-    lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None, name: str = "run"
-) -> list[tuple[Asked, dict[str, Any]]]:
+def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[tuple[Asked, dict[str, Any]]]:
     """Ask the questions that are not asked yet: each with its record."""
     documents, index = work / "documents", work / "index"
     if not index.exists():
         make(documents)
         keqa.build_index(keqa.read_corpus([documents]), index)
     os.environ.setdefault("OPENAI_API_KEY", "none")
-    asked, found = [(one.question, one.answers) for one in QUESTIONS], []
+    found = []
     with OpenAIServer(reply=reply) as server:
         how: dict[str, Any] = {"max_tokens": _MAX_TOKENS} if lm else {"api_base": server.api_base}
         for number in range(_BY_RULES if lm is None else 1):
             lms = keqa.build_roles(lm or f"openai/rules-{number}", **how)
             program = keqa.KEQA(keqa.open_index(index), lms=lms, **given)
-            found += recorded(program, asked, work / f"{name}-{number}.jsonl", 1 if lm else 8, limit)
-    return [(QUESTIONS[place], record) for place, record in found]
+            found += recorded(program, QUESTIONS, work / f"run-{number}.jsonl", 1 if lm else 8, limit)
+    return found
 
 
 def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -242,25 +230,15 @@ def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = common.options(__doc__, lm=str, work=Path, set=[str], before=[str], limit=int)
-    with tempfile.TemporaryDirectory() as temporary:
-        work, before = options.work or Path(temporary), []
-        if options.before:
-            before = run(options.lm, work, settings(options.before), options.limit, "before")
+    options = common.options(__doc__, lm=str, work=Path, set=[str], limit=int)
+    with working_in(options.work) as work:
         found = run(options.lm, work, settings(options.set), options.limit)
-    rows = [(asked, judged(asked, record)) for asked, record in found]
-    earlier = [(asked.kind, judged(asked, record)["calls"]) for asked, record in before]
-    kinds = dict.fromkeys(asked.kind for asked in QUESTIONS)
-    groups = {kind: {kind} for kind in kinds if any(asked.kind == kind for asked, _ in rows)}
-    nowhere = {kind for kind in kinds if kind.startswith("none")}
-    groups |= {"answerable": {*kinds} - nowhere, "unanswerable": nowhere}
-    table = []
-    for name, held in groups.items():
-        row = summed(name, [figures for asked, figures in rows if asked.kind in held])
-        if calls := [count for kind, count in earlier if kind in held]:
-            row["calls"] = f"{sum(calls) / len(calls):.1f} → {row['calls']}"
-        table.append(row)
-    show(table)
+    rows = [(asked.kind, judged(asked, record)) for asked, record in found]
+    kinds = [kind for kind in dict.fromkeys(asked.kind for asked in QUESTIONS) if kind in dict(rows)]
+    groups = {kind: {kind} for kind in kinds}
+    groups["answerable"] = {kind for kind in kinds if not kind.startswith("none")}
+    groups["unanswerable"] = {*kinds} - groups["answerable"]
+    show(summed(name, [figures for kind, figures in rows if kind in held]) for name, held in groups.items())
 
 
 if __name__ == "__main__":

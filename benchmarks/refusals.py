@@ -5,10 +5,9 @@ r"""Train the classifier of refusals, and measure it: refusals found by language
 
 ``refusals.yaml`` has for each language what is learned from (refusals, sentences that may follow one, answers, advice
 that is an answer unless it follows a refusal; slots are filled) and what is measured on: ``held_out`` refusals and
-``held_out_answers``, in other wordings and filled with other names; the two draws of refusals before them were measured
-and then moved into what is learned from. Answers are besides that titles, stretches and sentences of the shared
-passages that are no gold answer, and sentences of a folder of prose: stories of games, manuals and what programs say,
-in the twelve languages. It is left out where the folder is not there; on Debian 12 it is filled without installing by
+``held_out_answers``, in other wordings and filled with other names. Answers are besides that titles, stretches and
+sentences of the shared passages that are no gold answer, and sentences of a folder of prose in the twelve languages, if
+it is there; on Debian 12 it is filled without installing by
 
     apt-get download wesnoth-1.16-{data,did,dm,dw,ei,httt,l,low,nr,sof,sota,sotbe,thot,trow,tsg,ttb,utbs} \
         gnome-user-docs evolution-common gnome-control-center-data libgtk-3-common gimp-data epiphany-browser-data \
@@ -80,7 +79,6 @@ def lists() -> dict[str, dict[str, list[str]]]:
 
 
 def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Benchmark, gold answer and options of everything in the shared data."""
     for line in read_lines(FILES):
         name, path = line["file"].split(":")
         for example in load(f"{name}:{data / path}", split=line.get("split")).examples:
@@ -134,9 +132,8 @@ def prose(folder: Path, language: str, held_out: bool = False) -> list[str]:
 
 
 def stretches(texts: list[str], draw: random.Random) -> list[str]:
-    rows = [re.findall(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+", text) for text in texts]
     found = []
-    for words in rows:
+    for words in (re.findall(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+", text) for text in texts):
         start, length = draw.randrange(max(1, len(words) - 1)), draw.randint(2, 7)
         found.append(("" if re.match(r"[\u3040-\u9fff]", words[0]) else " ").join(words[start : start + length]))
     return found
@@ -162,11 +159,9 @@ def held_out_answers(folder: Path, parts: dict[str, list[str]], language: str, c
     return [fill(parts["held_out_answers"], 8), fill(draw.sample(said, min(count, len(said))), 1)]
 
 
-def samples(
-    data: Path, texts: Path, seed: int = 0, copies: int = 8, most: int = 4000
-) -> tuple[list[set[int]], list[bool]]:
+def samples(data: Path, texts: Path, copies: int = 8, most: int = 4000) -> tuple[list[set[int]], list[bool]]:
     """The features of the sentences to learn from, and whether each refuses."""
-    draw = random.Random(seed)
+    draw = random.Random(0)
     found, refuses = [], []
 
     def add(text: str, refusing: bool, later: bool) -> None:
@@ -196,23 +191,16 @@ def samples(
     return found, refuses
 
 
-def matrix(found: list[set[int]]) -> csr_matrix:
-    rows = np.repeat(np.arange(len(found)), [len(one) for one in found])
-    columns = np.fromiter(itertools.chain.from_iterable(found), int)
-    values = np.repeat([1 / np.sqrt(len(one) or 1) for one in found], [len(one) for one in found])
-    return csr_matrix((values, (rows, columns)), shape=(len(found), refusals.PLACES))
-
-
-def fit(found: list[set[int]], refuses: list[bool], decay: float) -> np.ndarray:
-    each = np.full(len(found), 1 / len(found))
-    return logistic(matrix(found), np.array(refuses, float), each, np.full(refusals.PLACES, decay))
-
-
 def train(data: Path, folder: Path) -> None:
     found, refuses = samples(data, folder)
-    weights = fit(found, refuses, DECAY)
-    whole = np.rint(weights * SHARPNESS).astype(int)
-    model = {**THRESHOLDS, "divisor": SHARPNESS, "weights": whole.tolist()}
+    count, of_each = len(found), [len(one) for one in found]
+    columns = np.fromiter(itertools.chain.from_iterable(found), int)
+    values = np.repeat([1 / np.sqrt(many or 1) for many in of_each], of_each)
+    where = (np.repeat(np.arange(count), of_each), columns)
+    matrix = csr_matrix((values, where), shape=(count, refusals.PLACES))
+    decays = np.full(refusals.PLACES, DECAY)
+    weights = logistic(matrix, np.array(refuses, float), np.full(count, 1 / count), decays)
+    model = {**THRESHOLDS, "divisor": SHARPNESS, "weights": np.rint(weights * SHARPNESS).astype(int).tolist()}
     WEIGHTS.write_text(json.dumps(model, separators=(",", ":")) + "\n", "utf-8")
     size = WEIGHTS.stat().st_size / 1000
     print(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {size:.0f} kB of weights")
@@ -220,9 +208,7 @@ def train(data: Path, folder: Path) -> None:
 
 def found_rows(folder: Path) -> Iterator[dict[str, Any]]:
     """How many held-out refusals are found, and how many held-out answers taken for one, by language."""
-    measured = {
-        language: [parts["held_out"], *held_out_answers(folder, parts, language)] for language, parts in lists().items()
-    }
+    measured = {name: [parts["held_out"], *held_out_answers(folder, parts, name)] for name, parts in lists().items()}
     measured["all"] = [list(itertools.chain(*part)) for part in zip(*measured.values(), strict=True)]
     for language, (refused, *answers) in measured.items():
         shares = {f"{shift:+.2f}": fmean(refusals.is_refusal(text, shift) for text in refused) for shift in SHIFTS}
@@ -232,7 +218,6 @@ def found_rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def false_rows(data: Path) -> Iterator[dict[str, Any]]:
-    """How many gold answers are taken for a refusal, by benchmark."""
     answers: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
     for name, gold, choices in golds(data):
         answers.setdefault(name, set()).add((gold, choices))

@@ -3,12 +3,10 @@
     python benchmarks/serve.py [--questions 100] [--repeat 5] [--users 50] [--seconds 120]
 
 A server in a process of its own is asked the same question again and again, by one user and then by four at once; its
-program gives its answer without asking anybody, so that all of that time is the server's and the client's (target for
-one user: 5 ms at the 95th percentile). The last column is processor time of both together.
-
-Then so many users ask a server as the command starts it, over a scripted language model, without a pause for so many
-seconds (with 0 users nobody does); every answer must be right, and the memory of its process is read before and after.
-Exit code 1: an answer was wrong or an error.
+program gives its answer without asking anybody (target for one user: 5 ms at the 95th percentile). The last column is
+processor time of server and client together. Then so many users ask a server as the command starts it, over a scripted
+language model, without a pause for so many seconds (with 0 users nobody does). Exit code 1: an answer was wrong or an
+error.
 
     python benchmarks/serve.py --crowd 60
 
@@ -36,7 +34,7 @@ import common
 import httpx
 import numpy as np
 from common import Beside, show, timed
-from latency import lakes, replying
+from lakes import lakes, replying
 
 import keqa
 from keqa.server.answers import Answers
@@ -64,61 +62,43 @@ def main() -> int:
 def _overhead(address: str, questions: int, repeat: int) -> None:
     """Milliseconds of a question, and those of a processor in client and server together."""
     rows = []
-    with _Served(_serving, address) as served:
+    with Beside(_serving, address) as served, httpx.Client(base_url=served.api_base, trust_env=False) as client:
         for users in (1, AT_ONCE):
             with ThreadPoolExecutor(users) as pool:
-                runs = [_asked(served, users, questions, pool) for _ in range(repeat)]
-            found = [(*np.percentile(run[:, 0], (50, 95)), np.median(run[:, 1])) for run in runs]
-            p50, p95, cpu = np.median(found, axis=0)
-            rows.append({"users": users, "p50": p50, "p95": p95, "CPU": cpu})
+                _asked(served, client, users, WARM_UP, pool)
+                found = [_asked(served, client, users, questions // users, pool) for _ in range(repeat)]
+            rows.append({"users": users, **dict(zip(("p50", "p95", "CPU"), np.median(found, axis=0), strict=True))})
     show(rows, f"{repeat} times {questions} questions; medians of the {repeat}, in ms", digits=2)
 
 
-def _asked(served: "_Served", users: int, questions: int, pool: ThreadPoolExecutor) -> np.ndarray:
-    rows: list[tuple[float, float]] = []
-    for number in range(-WARM_UP, questions // users):
-        before = 1000 * time.process_time() + served.cpu()
-        times = list(pool.map(served.ask_as, range(users)))
-        if number >= 0:
-            each = (1000 * time.process_time() + served.cpu() - before) / users
-            rows += [(1000 * passed, each) for passed in times]
-    return np.array(rows)
+def _asked(served: Beside, client: httpx.Client, users: int, rounds: int, pool: ThreadPoolExecutor) -> list[float]:
+    def one(_: int) -> float:
+        return 1000 * timed(lambda: _ask(client))[0]
 
-
-class _Served(Beside):
-    """A server in a process of its own, and a client for each user."""
-
-    def __enter__(self) -> "_Served":
-        super().__enter__()
-        self.clients = [httpx.Client(base_url=self.api_base, timeout=60, trust_env=False) for _ in range(AT_ONCE)]
-        return self
-
-    def __exit__(self, *given: object) -> None:
-        for client in self.clients:
-            client.close()
-        super().__exit__(*given)
-
-    def ask_as(self, place: int) -> float:
-        return timed(lambda: _ask(self.clients[place]))[0]
-
-    def cpu(self) -> float:
-        """The milliseconds of processor time that all its threads have taken (Linux)."""
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
+    before = time.process_time() + served.ask("cpu")
+    times = [taken for _ in range(rounds) for taken in pool.map(one, range(users))]
+    spent = time.process_time() + served.ask("cpu") - before
+    return [*np.percentile(times, (50, 95)), 1000 * spent / len(times)]
 
 
 @contextmanager
 def _serving(address: str) -> Iterator[SimpleNamespace]:
     retriever = lakes(PASSAGES)
     roles = keqa.build_roles("openai/scripted", api_base=address, cache=False)
-    program: Any = _AtOnce(keqa.KEQA(retriever, lms=roles))
-    with in_a_thread(application(Answers(program, retriever, [roles.task], UNBOUNDED)), UNBOUNDED) as url:
-        yield SimpleNamespace(api_base=url)
+    program = keqa.KEQA(retriever, lms=roles)
+    answer = program(question=QUESTION)
+
+    async def again(question: str, **further: object) -> object:
+        return answer
+
+    # It asks nobody, so that all time is the server's.
+    at_once: Any = SimpleNamespace(max_question_chars=program.max_question_chars, acall=again)
+    with in_a_thread(application(Answers(at_once, retriever, [roles.task], UNBOUNDED)), UNBOUNDED) as url:
+        yield SimpleNamespace(api_base=url, cpu=time.process_time)
 
 
 @contextmanager
 def in_a_thread(web: Any, limits: ServerLimits) -> Iterator[str]:
-    """The address of an application that is served meanwhile."""
     serving = server(web, limits, 5)
     with listen("127.0.0.1", 0) as port:
         thread = threading.Thread(target=serving.run, kwargs={"sockets": [port]}, daemon=True)
@@ -128,19 +108,8 @@ def in_a_thread(web: Any, limits: ServerLimits) -> Iterator[str]:
         thread.join(20)
 
 
-class _AtOnce:
-    """A program that gives its first answer again without asking anybody, so that all time is the server's."""
-
-    def __init__(self, program: keqa.KEQA) -> None:
-        self.max_question_chars = program.max_question_chars
-        self._answer = program(question=QUESTION)
-
-    async def acall(self, question: str, **further: object) -> object:
-        return self._answer
-
-
-def _ask(client: httpx.Client) -> None:
-    client.post(CHAT, json=_body(QUESTION)).raise_for_status()
+def _ask(client: httpx.Client, question: str = QUESTION) -> None:
+    client.post(CHAT, json=_body(question)).raise_for_status()
 
 
 def _body(question: str) -> dict[str, Any]:
@@ -183,8 +152,7 @@ def _load(address: str, users: int, seconds: float) -> bool:
 
 
 def _crowded(address: str, seconds: float) -> bool:
-    """A question each second while others hold connections, of the same address as whoever asks."""
-    rows, lost = [], 0
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "large.txt").write_bytes(b"x" * 12_000_000)
         with _command(address, "--documents", folder) as (url, pid):
@@ -192,34 +160,31 @@ def _crowded(address: str, seconds: float) -> bool:
                 crowd = multiprocessing.get_context("spawn").Process(target=_hold, args=(url, name), daemon=True)
                 crowd.start()
                 time.sleep(5)
-                times, wrong, memory, files = _asked_beside(url, pid, seconds)
+                found = _asked_beside(url, pid, seconds)
                 crowd.terminate()
                 crowd.join()
                 # What it left is closed by then.
                 time.sleep(15)
-                lost += wrong
-                row = {"beside": name, "asked": len(times), "answered": len(times) - wrong}
-                row |= dict(zip(("p50 s", "p95 s"), np.percentile(times, (50, 95)), strict=True))
-                row |= {"MB": memory, "files, at most": files, "MB after": _megabytes(pid), "files after": _files(pid)}
-                rows.append(row)
+                rows.append({"beside": name, **found, "MB after": _megabytes(pid), "files after": _files(pid)})
     show(rows, f"a question each second for {seconds:g} seconds; connections open again when they are closed", 2)
-    return bool(lost)
+    return any(row["answered"] < row["asked"] for row in rows)
 
 
-def _asked_beside(url: str, pid: int, seconds: float) -> tuple[list[float], int, float, int]:
-    """Ask each second: how long each question took, how many were not answered, and the most memory and files."""
-    times, wrong, memory, files, end = [], 0, 0.0, 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        body, started = _body(f"How deep is lake {time.time_ns()}?"), time.monotonic()
-        try:
-            answer = httpx.post(f"{url}{CHAT}", json=body, timeout=60, trust_env=False)
-            wrong += answer.status_code != 200
-        except httpx.HTTPError:
-            wrong += 1
-        times.append(time.monotonic() - started)
-        memory, files = max(memory, _megabytes(pid)), max(files, _files(pid))
-        time.sleep(max(0.0, started + 1 - time.monotonic()))
-    return times, wrong, memory, files
+def _asked_beside(url: str, pid: int, seconds: float) -> dict[str, Any]:
+    """Ask each second: how long each question took, how many were answered, and the most memory and files."""
+    times, answered, memory, files, end = [], 0, 0.0, 0, time.monotonic() + seconds
+    with httpx.Client(base_url=url, timeout=60, trust_env=False, headers={"Connection": "close"}) as client:
+        while time.monotonic() < end:
+            started = time.monotonic()
+            with suppress(httpx.HTTPError):
+                _ask(client, f"How deep is lake {time.time_ns()}?")
+                answered += 1
+            times.append(time.monotonic() - started)
+            memory, files = max(memory, _megabytes(pid)), max(files, _files(pid))
+            time.sleep(max(0.0, started + 1 - time.monotonic()))
+    found = {"asked": len(times), "answered": answered}
+    found |= dict(zip(("p50 s", "p95 s"), np.percentile(times, (50, 95)), strict=True))
+    return found | {"MB": memory, "files, at most": files}
 
 
 def _hold(url: str, name: str) -> None:
@@ -264,21 +229,19 @@ CROWDS = {"2000 silent": _silent, "500 that do not read": _unreading, "200 that 
 
 
 async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int]:
-    end, times, wrong, number = time.monotonic() + seconds, [], 0, 0
+    end, times, wrong = time.monotonic() + seconds, [], 0
 
-    async def user(client: httpx.AsyncClient) -> None:
-        nonlocal wrong, number
-        while time.monotonic() < end:
-            number += 1
+    async def user(client: httpx.AsyncClient, name: int) -> None:
+        nonlocal wrong
+        while (started := time.monotonic()) < end:
             # No cache may answer.
-            body, started = _body(f"How deep is lake {time.time_ns()}-{number}?"), time.perf_counter()
-            answer = await client.post(CHAT, json=body)
-            times.append(time.perf_counter() - started)
+            answer = await client.post(CHAT, json=_body(f"How deep is lake {time.time_ns()}-{name}?"))
+            times.append(time.monotonic() - started)
             wrong += answer.status_code != 200 or not answer.json()["choices"][0]["message"]["content"]
 
     limits = httpx.Limits(max_connections=users)
     async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, trust_env=False) as client:
-        await asyncio.gather(*(user(client) for _ in range(users)))
+        await asyncio.gather(*(user(client, name) for name in range(users)))
     return times, wrong
 
 

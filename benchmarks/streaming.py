@@ -3,10 +3,9 @@
     python benchmarks/streaming.py [--repeat 5] [--shipped]
 
 A scripted language model takes half a second for each call, and writes 20 words a second where it streams; a question
-has two quizzes and an answer of 48 words. It is asked through OpenAI's client and on the page, in Chromium, where what
-counts is what is on the page. With ``--shipped`` the model that ships answers a question of the testbed instead, in
-this process. On a terminal it is that question and that model in any case, from the start of ``keqa ask`` on.
-Exit code 1: the first sign of life took 0.3 seconds or more.
+has two quizzes and an answer of 48 words. With ``--shipped`` the model that ships answers a question of the testbed
+instead; on a terminal it does so in any case, from the start of ``keqa ask`` on. In Chromium what counts is what is on
+the page. Exit code 1: the first sign of life took 0.3 seconds or more.
 """
 
 import os
@@ -16,16 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from statistics import median
+from typing import Any
 
 import common
 import dspy
-import numpy as np
 from common import show
-from latency import QUESTION, Replies, lakes
+from lakes import QUESTION, Replies, lakes
 from openai import OpenAI
 from playwright.sync_api import Browser, sync_playwright
 from serve import in_a_thread
@@ -56,14 +55,10 @@ _WATCHED = """() => {
   };
   new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
 }"""
-
-
 _FIRST_BYTE = """() => {
   const asked = performance.getEntriesByType("resource").find((one) => one.name.endsWith("/ask"));
   return (asked.responseStart - asked.startTime) / 1000;
 }"""
-
-
 # What a terminal shows at each step.
 _SHOWN = {"first byte": "", "first sign of life": "opening", "first quiz settled": " → ", "first word": "writing…"}
 
@@ -77,77 +72,70 @@ class Prose(Replies):
         return super().__call__(messages, n, body)
 
 
+class Seen(dict[str, float]):
+    """When each step was seen first, in seconds from now on."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+
+    def note(self, step: str, there: object = True, *, again: bool = False) -> None:
+        if there and (again or step not in self):
+            self[step] = time.perf_counter() - self._started
+
+
 def main() -> int:
     given = common.options(__doc__, repeat=5, shipped=False)
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     os.environ["OPENAI_API_KEY"] = "none"
-    with tempfile.TemporaryDirectory() as folder, _serving(given.shipped, Path(folder)) as (url, question):
-        ways: dict[str, Callable[[], dict[str, float]]] = {"OpenAI's client": lambda: _by_client(url, question)}
+    turns, found = range(given.repeat), {}
+    with tempfile.TemporaryDirectory() as folder, _serving(given.shipped, Path(folder)) as asked:
+        _by_client(*asked)  # imports and connections
+        found["OpenAI's client"] = [_by_client(*asked) for _ in turns]
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
-            ways["Chromium"] = lambda: _in_browser(browser, url, question)
-            _by_client(url, question)  # imports and connections
-            found = {name: [way() for _ in range(given.repeat)] for name, way in ways.items()}
-            browser.close()
-    found["keqa ask, on a terminal"] = [_on_terminal() for _ in range(given.repeat)]
-    rows = [{"way": name, **{step: _median(step, times) for step in STEPS}} for name, times in found.items()]
+            how = {"executable_path": shutil.which("chromium"), "args": ["--no-sandbox", "--disable-gpu"]}
+            with playwright.chromium.launch(**how) as browser:
+                found["Chromium"] = [_in_browser(browser, *asked) for _ in turns]
+    found["keqa ask, on a terminal"] = [_on_terminal() for _ in turns]
+    rows = []
+    for name, times in found.items():
+        seen = {step: [one[step] for one in times if step in one] for step in STEPS}
+        rows.append({"way": name, **{step: median(some) if some else None for step, some in seen.items()}})
     show(rows, f"Seconds from the question on, medians of {given.repeat}", digits=2)
-    return int(any(cast("float", row["first sign of life"]) >= FIRST for row in rows))
-
-
-def _median(step: str, times: Sequence[dict[str, float]]) -> float | None:
-    found = [one[step] for one in times if step in one]
-    return float(np.median(found)) if found else None
+    return int(any(row["first sign of life"] >= FIRST for row in rows))
 
 
 @contextmanager
 def _serving(shipped: bool, folder: Path) -> Iterator[tuple[str, str]]:
     with OpenAIServer(reply=Prose(2), latency=CALL, word_latency=WORD) as lm:
-        if shipped:
-            retriever: Any = keqa.open_encyclopedia()
-            roles = keqa.build_roles("keqa/tiny", cache=False)
-        else:
-            retriever = lakes(5)
-            roles = keqa.build_roles("openai/scripted", api_base=lm.api_base, cache=False)
+        name = "keqa/tiny" if shipped else "openai/scripted"
+        retriever: Any = keqa.open_encyclopedia() if shipped else lakes(5)
+        roles = keqa.build_roles(name, api_base=None if shipped else lm.api_base, cache=False)
         program = keqa.KEQA(retriever, lms=roles, unanswered="guess")
         answers = Answers(program, retriever, [roles.task], ServerLimits(rate=0))
-        about = "Answers from the testbed by keqa/tiny" if shipped else "Answers from lakes by openai/scripted"
-        web = application(answers, conversations=Conversations(folder), about=about)
+        web = application(answers, conversations=Conversations(folder), about=f"Answers by {name}")
         with in_a_thread(web, answers.limits) as url:
             yield url, TESTBED if shipped else QUESTION
 
 
-def _by_client(url: str, question: str) -> dict[str, float]:
-    seen: dict[str, float] = {}
+def _by_client(url: str, question: str) -> Seen:
     with OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
-        started = time.perf_counter()
-
-        def note(step: str) -> None:
-            seen.setdefault(step, time.perf_counter() - started)
-
-        asked = [{"role": "user", "content": question}]
+        seen, asked = Seen(), [{"role": "user", "content": question}]
         for chunk in client.chat.completions.create(model="keqa", messages=asked, stream=True):  # type: ignore[call-overload]
             delta = chunk.choices[0].delta
-            note("first byte")
             line = getattr(delta, "reasoning_content", None) or ""
-            if line:
-                note("first sign of life")
-            if line.startswith(("Answer: ", "No answer: ")):
-                note("first quiz settled")
-                seen["last quiz settled"] = time.perf_counter() - started
-            if delta.content:
-                note("first word")
-        note("end")
+            settled = line.startswith(("Answer: ", "No answer: "))
+            seen.note("first byte")
+            seen.note("first sign of life", line)
+            seen.note("first quiz settled", settled)
+            seen.note("last quiz settled", settled, again=True)
+            seen.note("first word", delta.content)
+        seen.note("end")
     return seen
 
 
-def _on_terminal() -> dict[str, float]:
-    """What a terminal shows of a question that no cache answers."""
+def _on_terminal() -> Seen:
     reads, writes = pty.openpty()
-    seen: dict[str, float] = {}
-    started, shown = time.perf_counter(), ""
+    seen, shown = Seen(), ""
     command = [sys.executable, "-m", "keqa", "ask", TESTBED, "--no-cache"]
     with subprocess.Popen(command, stdin=writes, stdout=writes, stderr=writes) as process:
         os.close(writes)
@@ -155,11 +143,11 @@ def _on_terminal() -> dict[str, float]:
             while came := os.read(reads, 65536):
                 shown += came.decode(errors="replace")
                 for step, words in _SHOWN.items():
-                    if words in shown:
-                        seen.setdefault(step, time.perf_counter() - started)
+                    seen.note(step, words in shown)
         process.wait()
     os.close(reads)
-    return {**seen, "end": time.perf_counter() - started}
+    seen.note("end")
+    return seen
 
 
 def _in_browser(browser: Browser, url: str, question: str) -> dict[str, float]:

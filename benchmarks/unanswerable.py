@@ -3,10 +3,9 @@
     python benchmarks/unanswerable.py SET [--lm MODEL] [--count 40] [--work FOLDER] [--data DATA] [--set NAME=VALUE …]
 
 company, xquad, testbed: questions that the documents answer, then the six kinds of UAEval4RAG (Peng et al., 2025), made
-of the index's names and nouns by templates, without a language model. Of xquad half of the paragraphs are left out and
-asked about, too; of the testbed's encyclopedia half of the entities. chinesesquad: its answerable and its unanswerable
-questions over all its paragraphs. rgb: questions with their positive, their wrong (counterfactual) or their
-negative documents alone. Finished questions are kept in the work folder, and a later start resumes.
+of the index's names and nouns by templates; of xquad half of the paragraphs are left out and asked about, too, of the
+testbed's encyclopedia half of the entities. chinesesquad: its questions over all its paragraphs. rgb: questions with
+their positive, their wrong (counterfactual) or their negative documents alone. The work folder keeps what is finished.
 
 right: of answerable questions · unanswered: of the others, those that were declined · acceptable: those declined
 as their kind asks for: an underspecified question is asked back, and one for a picture or a sound is told that these
@@ -28,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import common
 import yaml
-from common import DATA, read_lines, recorded, settings, show, write_lines
+from common import DATA, read_lines, recorded, replies_of, settings, show, working_in, write_lines
 from company import QUESTIONS
 from company import make as make_company
 
@@ -97,7 +96,6 @@ def company(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
 
 
 def xquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """XQuAD's English paragraphs, every other one left out, with questions about either half."""
     kept, rows = _squad(data / "squad" / "xquad.en.json", lambda number, question: number % 2 == 0)
     third = max(1, count // 3)
     return kept, _sampled(rows, third) + list(made(kept, third))
@@ -111,7 +109,6 @@ def chinesesquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]
 
 
 def rgb(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """RGB's English questions, a third each with their positive, their wrong and their negative documents alone."""
     lines = read_lines(data / "rgb" / "en_fact.json")
     records = random.Random(0).sample(lines, min(count, len(lines)))
     rows = []
@@ -126,10 +123,8 @@ def rgb(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
 
 
 def testbed(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """The encyclopedia without every other entity, with test questions by what the documents and the LM know."""
     whole = keqa.Testbed()
-    titles = sorted({passage.title for passage in whole.passages})
-    gone = set(titles[::2])
+    gone = set(sorted({passage.title for passage in whole.passages})[::2])
     kept = [passage for passage in whole.passages if passage.title not in gone]
     rows = []
     for asked in [*whole.test, *whole.dev]:
@@ -161,12 +156,8 @@ def _squad(path: Path, answered: Any) -> tuple[list[keqa.Passage], list[Row]]:
 
 
 def _sampled(rows: list[Row], count: int) -> list[Row]:
-    """So many of each kind."""
     kinds = [[row for row in rows if row.kind == kind] for kind in dict.fromkeys(row.kind for row in rows)]
     return [row for held in kinds for row in random.Random(0).sample(held, min(count, len(held)))]
-
-
-_Asked = list[tuple[Row, Mapping[str, Any]]]
 
 
 class Verdict(NamedTuple):
@@ -181,7 +172,7 @@ class Verdict(NamedTuple):
 
 
 def judged(row: Row, record: Mapping[str, Any], share: float | None = None) -> Verdict:
-    """Read a record of a run file, as it is or as it would be by a share of words; see `_said`."""
+    """Read a record of a run file, as it is or as it would be by a share of words."""
     answer = _said(record, share)
     own = _QUOTED.sub("", answer)
     declined = not own or is_abstention(answer)
@@ -189,16 +180,11 @@ def judged(row: Row, record: Mapping[str, Any], share: float | None = None) -> V
     acceptable = bool(asked_for.search(own)) if asked_for else declined
     declined = declined or acceptable
     right = not declined and bool(row.answers) and contains_answer(answer, row.answers)
-    calls = sum(role["samples"] for role in record["cost"]["by_role"].values())
-    return Verdict(row.kind, bool(row.answers), right, declined, acceptable, calls)
+    return Verdict(row.kind, bool(row.answers), right, declined, acceptable, replies_of(record))
 
 
 def _said(record: Mapping[str, Any], share: float | None) -> str:
-    """The answer; empty where it was declined.
-
-    With a share, answers that were declined for want of support are taken back, and those not from memory are declined
-    of which fewer words than the share stand in the passages kept.
-    """
+    """The answer, empty where it was declined: by a share of words, if any, in the place of what support was judged."""
     parts = [record["fallback"]] if record["fallback"] else record["quizzes"]
     declined = record["answer_source"] == "unanswered"
     if share is None or (declined and not any(part.get("supported") is False for part in parts)):
@@ -215,33 +201,28 @@ def _share(part: Mapping[str, Any]) -> float:
     return len(words & read) / len(words) if words else 0.0
 
 
-def run(name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[str, Any]) -> _Asked:
-    """Ask what is not asked yet, and return all with their records."""
+def run(
+    name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[str, Any]
+) -> list[tuple[Row, dict[str, Any]]]:
     passages, rows = SETS[name](data, count)
-    work.mkdir(parents=True, exist_ok=True)
     retriever: keqa.Retriever
     if passages:
         if not (work / "index").exists():
             keqa.build_index(passages, work / "index")
         retriever = keqa.open_index(work / "index")
     else:
-        texts = [[{"title": "", "text": text} for text in row.passages] for row in rows]
-        pairs = enumerate(zip(rows, texts, strict=True))
-        own = ({"id": f"{n:03}", "question": row.question, "passages": of, "origin": name} for n, (row, of) in pairs)
+        own = [{"id": f"{number:03}", "question": row.question, "origin": name} for number, row in enumerate(rows)]
+        for line, row in zip(own, rows, strict=True):
+            line["passages"] = [{"title": "", "text": text} for text in row.passages]
         retriever = DocumentsRetriever(str(write_lines(work / "documents.jsonl", own)))
     program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **given)
-    asked = [(row.question, row.answers) for row in rows]
-    found = recorded(program, asked, work / "run.jsonl", 8 if lm == "keqa/tiny" else 1)
-    return [(rows[place], record) for place, record in found]
+    return recorded(program, rows, work / "run.jsonl", 8 if lm == "keqa/tiny" else 1)
 
 
 def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
     others = [one for one in verdicts if not one.answerable]
-    counted = {
-        "right": [one.right for one in verdicts if one.answerable],
-        "unanswered": [one.declined for one in others],
-        "acceptable": [one.acceptable for one in others],
-    }
+    counted = {"right": [one.right for one in verdicts if one.answerable]}
+    counted |= {"unanswered": [one.declined for one in others], "acceptable": [one.acceptable for one in others]}
     ratios = {name: fmean(values) if values else 0.0 for name, values in counted.items()}
     return ratios | {"joint": _RIGHT * ratios["right"] + (1 - _RIGHT) * ratios["acceptable"]}
 
@@ -251,8 +232,7 @@ def main() -> None:
     if options.name not in SETS:
         options.refuse(f"there are {', '.join(SETS)}")
     given = settings(options.set)
-    with tempfile.TemporaryDirectory() as temporary:
-        work = options.work or Path(temporary)
+    with working_in(options.work) as work:
         asked = run(options.name, options.lm, work, options.data, options.count, given)
     verdicts = [judged(row, record) for row, record in asked]
     rows = []

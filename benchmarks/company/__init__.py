@@ -1,10 +1,8 @@
 """The folder of Meridian Rail, which does not exist: 26 files in nine formats and three languages, and 40 questions.
 
-Texts and tables lie in ``files``; what the others hold, and those of Chinese names, stands in ``office.yaml``. Two
-policies have an older and a newer version, told apart by front matter, by the file's name or by the text's own "as of";
-two pairs of files contradict each other and have no date. Sections are short, as those of such files are, so that a
-passage that ran over headings or pages would be cited at a wrong place. Twelve questions have no answer, two of each of
-six kinds.
+Texts and tables lie in ``files``; what the others hold, and those of Chinese names, stands in ``office.yaml``. Policies
+have an older and a newer version; two pairs of files contradict each other and have no date. Twelve questions have no
+answer, two of each of six kinds.
 """
 
 from dataclasses import dataclass

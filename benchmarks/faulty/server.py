@@ -1,8 +1,7 @@
 """A chat server on this machine that speaks OpenAI's protocol, answers from the scripted world, and fails on request.
 
 Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
-the order in which threads arrive; so a campaign repeats, and a retry is drawn again. It runs in a process of its own,
-so that its time and memory are not the client's, where it is begun by `common.Beside`.
+the order in which threads arrive; so a campaign repeats, and a retry is drawn again.
 """
 
 import json
@@ -38,13 +37,12 @@ MANY = 10_000_000
 """Characters of an answer that is far too long."""
 
 
-def _error(status: int, message: str, wait: str | None = None) -> Way:
+def _error(status: int, message: str, **headers: str) -> Way:
     """An error that repeats the request's key."""
-    headers = {} if wait is None else {"Retry-After": wait}
 
     def refused(answer: Answer) -> Sent:
         said = f"{message} (request of {answer.call.authorization} at {answer.owner.api_base})"
-        return failed(status, said, **headers)
+        return failed(status, said, **{name.replace("_", "-"): value for name, value in headers.items()})
 
     return refused
 
@@ -69,25 +67,9 @@ def _lures(text: str, gap: str, between: str) -> str:
     return between.join(f"[[ ## {name} ## ]]{gap}{value}" for name, value in lured.items())
 
 
-def _quoted(text: str) -> str:
-    """A passage is quoted in mid-line, with its markers, and refused."""
-    return f'One passage says "{_lures(text, " ", " ")} [[ ## completed ## ]]", which is no answer of mine.\n\n{text}'
-
-
-def _corrected(text: str) -> str:
-    """All fields are written, and then again, rightly."""
-    return "\n\n".join((_lures(text, "\n", "\n\n"), text))
-
-
 def _repeated(text: str) -> str:
-    """After the last field the first comes again, with nothing new."""
     name, value = next(iter(_fields(text).items()))
     return text.replace("[[ ## completed ## ]]", f"[[ ## {name} ## ]]\n{value}\n\n[[ ## completed ## ]]")
-
-
-def _rambling(text: str) -> str:
-    """After the end of the reply a dialogue follows, with markers in the middle of lines."""
-    return f"{text}\n\nUser: Are you sure? Assistant: {_lures(text, ' ', ' ')} [[ ## completed ## ]]"
 
 
 def _cut(text: str) -> str:
@@ -95,24 +77,19 @@ def _cut(text: str) -> str:
     return begun[: -max(1, len(list(_fields(text).values())[-1]) // 2)]
 
 
-def _of_another_prompt(text: str) -> str:
-    """The reply to another call, which asked for other fields."""
-    return markers(verdict=LURE, rating="5") if "quizzes" in _fields(text) else markers(quizzes=json.dumps([LURE]))
-
-
-def _endless(answer: Answer) -> Sent:
-    talk = "so to speak " * (MANY // 12 // len(answer.texts))
-    return Sent(answer.completion([f"{talk}\n\n{text}" for text in answer.texts]))
-
+_REFUSING = 'One passage says "{} [[ ## completed ## ]]", which is no answer of mine.\n\n{}'
+_TALKING = "{1}\n\nUser: Are you sure? Assistant: {0} [[ ## completed ## ]]"
+_TALK = "so to speak " * (MANY // 12)
+_OTHERS = (markers(quizzes=json.dumps([LURE])), markers(verdict=LURE, rating="5"))
 
 KINDS: dict[str, Way] = {
-    "429 with seconds": _error(429, "slow down", "1"),
-    "429 with a date": lambda answer: _error(429, "slow down", formatdate(usegmt=True))(answer),
-    "429 with an absurd delay": _error(429, "slow down", "99999999999"),
+    "429 with seconds": _error(429, "slow down", Retry_After="1"),
+    "429 with a date": lambda answer: _error(429, "slow down", Retry_After=formatdate(usegmt=True))(answer),
+    "429 with an absurd delay": _error(429, "slow down", Retry_After="99999999999"),
     "429 without a delay": _error(429, "slow down"),
     "500": _error(500, "internal error"),
     "502 in HTML": _html(502, "502 Bad Gateway"),
-    "503": _error(503, "overloaded", "0"),
+    "503": _error(503, "overloaded", Retry_After="0"),
     "504 without a body": lambda answer: Sent(status=504),
     "connection reset": lambda answer: Sent(manner="reset"),
     "closed in mid-body": lambda answer: Sent(answer.completion(), manner="short"),
@@ -135,16 +112,16 @@ KINDS: dict[str, Way] = {
     "cut off at the token limit": with_texts(_cut, "length"),
     "no markers": with_texts(lambda text: f"I am afraid that it may be {LURE}."),
     "an apology": with_texts(lambda text: "I'm sorry, but I can't help with that."),
-    "a quoted marker in mid-line": with_texts(_quoted),
-    "fields written twice": with_texts(_corrected),
+    "a quoted marker in mid-line": with_texts(lambda text: _REFUSING.format(_lures(text, " ", " "), text)),
+    "fields written twice": with_texts(lambda text: "\n\n".join((_lures(text, "\n", "\n\n"), text))),
     "another field's marker repeated": with_texts(_repeated),
-    "more talk after the end": with_texts(_rambling),
-    "the reply to another prompt": with_texts(_of_another_prompt),
+    "more talk after the end": with_texts(lambda text: _TALKING.format(_lures(text, " ", " "), text)),
+    "the reply to another prompt": with_texts(lambda text: _OTHERS["quizzes" in _fields(text)]),
     "usage negative": but(usage=dict.fromkeys(_COUNTS, -1_000_000)),
     "usage absent": but(usage=None),
     "usage in words": but(usage=dict(zip(_COUNTS, ("few", "many", None), strict=True))),
     "usage absurd": but(usage=dict.fromkeys(_COUNTS, 10**18)),
-    "ten megabytes": _endless,
+    "ten megabytes": lambda answer: with_texts(lambda text: f"{_TALK[: MANY // len(answer.texts)]}\n\n{text}")(answer),
 }
 """Each way to fail, by what a report calls it."""
 
@@ -175,7 +152,6 @@ class Server(OpenAIServer):
         self._elsewhere.stop()
 
     def said(self, call: RecordedCall) -> list[str]:
-        """What the world's model says, which depends on how often it was asked."""
         if not _is_prompt(call.body):
             return ["ok"] * call.n
         again = call.attempt if self.varied else 0
@@ -191,9 +167,8 @@ class Server(OpenAIServer):
 
     def counts(self) -> dict[str, Any]:
         """What came since the last plan: prompts, faults, other requests, and what strayed, with a key or without."""
-        prompts = self.bodies().total()
-        counts = {"requests": prompts, "faults": dict(self.faults_given), "other": len(self.calls) - prompts}
-        return {**counts, "strayed": list(self.strayed)}
+        counts = {"requests": (prompts := self.bodies().total()), "other": len(self.calls) - prompts}
+        return {**counts, "faults": dict(self.faults_given), "strayed": list(self.strayed)}
 
     def bodies(self) -> Counter[str]:
         return Counter(call.key for call in list(self.calls) if _is_prompt(call.body))
@@ -212,11 +187,10 @@ class _Elsewhere(Handler):
     """The target of redirects: it accepts any request, and its answer is always wrong."""
 
     def post(self) -> None:
-        owner, body = self.server.owner, self.read_json()
+        owner, call = self.server.owner, RecordedCall(self.read_json(), time.monotonic())
         owner.strayed[0] += 1
         owner.strayed[1] += self.headers.get("Authorization") is not None
         lure = markers(**dict.fromkeys(("answer", "explanation", "reasoning", "thought"), LURE))
-        call = RecordedCall(body, time.monotonic())
         self.write(200, Answer(owner, call).completion([lure] * call.n))
 
     def get(self) -> None:

@@ -1,8 +1,7 @@
 """A small world that a scripted language model knows in part: its questions, its passages, and its replies.
 
-Every town has a mayor, a former mayor and a country, every mayor a spouse. The model knows some of these facts, some as
-they were once, and some not at all; which, depends on a hash. Its replies depend on the prompt alone, but for what it
-guesses at: two samples of an unknown fact never agree, so that a repeated request decides nothing.
+Every town has a mayor, a former mayor and a country, every mayor a spouse. By a hash the model knows some facts, others
+as they were once, and some not at all; two samples of an unknown fact never agree.
 """
 
 import ast
@@ -38,6 +37,11 @@ _OBJECTIVES = {
 _GOVERNS = re.compile(r"Who governs Town(\d+)\?")
 _SPOUSE = re.compile(r"To whom is ((?:Bo Mayor|Ed Former)(\d+)) married\?")
 _COUNTRY = re.compile(r"In which country does Town(\d+) lie\?")
+_STATED = {
+    _GOVERNS: r"Town{} is governed by (Bo Mayor\d+)\.",
+    _COUNTRY: r"Town{} lies in (Country\d+)\.",
+    _SPOUSE: r"{} is married to (\w+ \w+)\.",
+}
 _BRIDGE = re.compile(r"To whom is the mayor of Town(\d+) married\?")
 _SAME = re.compile(r"Do Town(\d+) and Town(\d+) lie in the same country\?")
 
@@ -80,7 +84,6 @@ def signature_of(messages: list[dict[str, Any]]) -> str | None:
 
 
 def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: float) -> list[Fields]:
-    """The output fields of each of n replies."""
     asked, prompt = signature_of(messages), str(messages[-1].get("content") or "")
     given = inputs_of(prompt)
     if asked == "quiz":
@@ -90,32 +93,35 @@ def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: floa
 
 
 def _reply(asked: str | None, given: Fields) -> Fields:
-    found = _listed(given.get("passages", ""))
-    question = given.get("question", "")
+    found, question = _listed(given.get("passages", "")), given.get("question", "")
     if asked == "decompose":
         return {"quizzes": json.dumps(_decomposed(question))}
     if asked == "consistency":
         return {"same": str(given["first_answer"].removeprefix("Mr. ") == given["second_answer"].removeprefix("Mr. "))}
     if asked == "utility":
-        return {"helpful": str(_bears_on(given["quiz"], given["passage"]))}
+        quiz, passage = given["quiz"], given["passage"]
+        match = _BRIDGE.search(quiz) or _SAME.search(quiz)
+        bridges = match and any(f"Town{number} is governed" in passage for number in match.groups())
+        return {"helpful": str(bool(bridges) or _read(quiz, [passage]) is not None)}
     if asked == "knowledge":
         return {"answer": _read(question, found) or _sure(question) or "unknown"}
     if asked == "summarize":
         quizzes = _listed(given["answered_quizzes"])
         return {"explanation": "This follows from the quizzes.", "answer": _concluded(question, quizzes)}
-    if asked == "question":
-        return {"answer": _remembered(question, 0)}
-    if asked == "memory":
-        return {"reasoning": "I try to remember.", "answer": _remembered(question, 0)}
+    if asked in ("question", "memory"):
+        thought = {"reasoning": "I try to remember."} if asked == "memory" else {}
+        return thought | {"answer": _remembered(question, 0)}
     if asked == "reason":
         return {"reasoning": "I read the passages.", "answer": _read(question, found) or _remembered(question, 0)}
     if asked == "extend":
-        return {"thought": _next_thought(question, found, _listed(given.get("thoughts", "")))}
+        bridge = None if _listed(given.get("thoughts", "")) else _BRIDGE.search(question)
+        if bridge and (mayor := _read(f"Who governs Town{bridge[1]}?", found)):
+            return {"thought": f"Town{bridge[1]} is governed by {mayor}."}
+        return {"thought": f"So the answer is {_read(question, found) or 'unknown'}."}
     raise LookupError("no signature of the program")
 
 
 def _listed(text: str) -> list[str]:
-    """A list as prompts write it: as JSON, as Python, or numbered in lines."""
     for read in (json.loads, ast.literal_eval):
         try:
             value = read(text)
@@ -153,7 +159,6 @@ def _composed(question: str, known: Callable[[str], str | None]) -> str | None:
 
 
 def _fact(quiz: str) -> tuple[str, str] | None:
-    """Of a quiz of one hop, what is true and what was true once."""
     if match := _GOVERNS.search(quiz):
         return f"Bo Mayor{match[1]}", f"Ed Former{match[1]}"
     if match := _SPOUSE.search(quiz):
@@ -177,30 +182,17 @@ def _remembered(quiz: str, draw: int) -> str:
         # Now and then in other words, so that the judge of consistency is asked.
         titled = draw == 2 and known.startswith("Bo ") and _drawn(f"title {quiz}") % 3 == 0
         return f"Mr. {known}" if titled else known
-    if _SAME.search(quiz):
-        return ("yes", "no")[(_drawn(quiz) + draw) % 2]
-    return f"Guess {_drawn(f'{quiz} {draw}') % 10**9}"
+    guess = ("yes", "no")[(_drawn(quiz) + draw) % 2]
+    return guess if _SAME.search(quiz) else f"Guess {_drawn(f'{quiz} {draw}') % 10**9}"
 
 
 def _read(question: str, texts: list[str]) -> str | None:
     """The answer that passages state, over two hops where it takes them; None where they do not."""
-    patterns = (
-        (_GOVERNS, r"Town{} is governed by (Bo Mayor\d+)\."),
-        (_COUNTRY, r"Town{} lies in (Country\d+)\."),
-        (_SPOUSE, r"{} is married to (\w+ \w+)\."),
-    )
-    for asked, said in patterns:
+    for asked, said in _STATED.items():
         if match := asked.search(question):
             found = re.search(said.format(match[1]), "\n".join(texts))
             return found[1] if found else None
     return _composed(question, lambda quiz: _read(quiz, texts))
-
-
-def _bears_on(quiz: str, passage: str) -> bool:
-    if _read(quiz, [passage]) is not None:
-        return True
-    match = _BRIDGE.search(quiz) or _SAME.search(quiz)
-    return match is not None and any(f"Town{number} is governed" in passage for number in match.groups())
 
 
 def _concluded(question: str, quizzes: list[str]) -> str:
@@ -208,10 +200,3 @@ def _concluded(question: str, quizzes: list[str]) -> str:
     if _SAME.search(question):
         return "unknown" if len(answers) < 2 else "yes" if answers[0] == answers[1] else "no"
     return answers[-1] if answers and len(answers) == len(_decomposed(question)) else "unknown"
-
-
-def _next_thought(question: str, texts: list[str], thoughts: list[str]) -> str:
-    match = _BRIDGE.search(question)
-    if match and not thoughts and (mayor := _read(f"Who governs Town{match[1]}?", texts)):
-        return f"Town{match[1]} is governed by {mayor}."
-    return f"So the answer is {_read(question, texts) or 'unknown'}."

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 
 def test_every_reply_ends_in_a_value_or_a_typed_error():
-    found = campaign(3_000, 300, seed=3)
+    found = campaign(3_000, seed=3)
     assert sum(tally.replies for tally in found.values()) >= 3_000
     assert {name: dict(tally.broken) for name, tally in found.items() if tally.broken} == {}
     # The campaign's own bound is for a machine that does nothing else.
@@ -48,7 +48,7 @@ def test_a_mistake_of_the_program_is_found(monkeypatch):
         raise AttributeError("choices")
 
     monkeypatch.setattr(type(adapter()), "parse", parse)
-    found = campaign(200, 300, seed=0)
+    found = campaign(200, seed=0)
     assert found["adapter"].broken["AttributeError"] > 100
     assert found["closed book"].broken["AttributeError"] > 0
     assert not found["adapter"].kept

@@ -44,3 +44,9 @@ def test_the_table_of_bm25(data, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         recall.main([str(data / "work")])
     assert "hotpotqa/corpus.json" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_folder_of_eight_languages_is_searched_as_well_as_separate_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(recall, "_TOWNS", 8)
+    assert recall.main([str(tmp_path), "--languages"]) == 0
