@@ -25,6 +25,9 @@ from keqa.storage.untrusted import parse_json
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are not read."""
+MAX_ANSWER_CHARS = 10_000
+"""Nor are longer answers and thoughts, which are a sentence or less: each passage is searched for their words."""
+_BRIEF = ("answer", "thought")
 
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
@@ -72,8 +75,12 @@ class PatientChatAdapter(dspy.ChatAdapter):
         )
         if len(completion) > MAX_REPLY_CHARS:
             raise refused(message=f"the reply has {len(completion):,} characters; at most {MAX_REPLY_CHARS:,} are read")
+        texts = _values(signature, completion)
         fields: dict[str, Any] = {}
-        for name, text in _values(signature, completion).items():
+        for name in _BRIEF:
+            if (length := len(texts.get(name, ""))) > MAX_ANSWER_CHARS:
+                raise refused(message=f"the {name} has {length:,} characters; at most {MAX_ANSWER_CHARS:,} are read")
+        for name, text in texts.items():
             annotation = signature.output_fields[name].annotation
             try:
                 fields[name] = _typed(_value(_unfenced(text), annotation), annotation)

@@ -21,6 +21,7 @@ _ENDING_CHARS = 60
 _BRACKETS, _HASHES = "[［⟦〚", "#＃"
 # Blank space, and characters that take no place where text is shown: an LM reads through both.
 _BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
+_MARK = re.compile(rf"[\{_BRACKETS}{_HASHES}]")
 _OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
 
 CONTROL_TOKEN = re.compile(
@@ -69,9 +70,9 @@ def broken_up(text: str) -> str:
 
 
 def _apart(found: re.Match[str]) -> str:
-    opening, hashes = found[0], [char for char in found[1] if char in _HASHES]
-    brackets = [char for char in opening if char in _BRACKETS]
-    if not hashes or len(brackets) + len(hashes) < 3:
+    opening = found[0]
+    marks = _MARK.findall(opening)
+    if not found[1] or len(marks) < 3:
         return opening
     # The blank space after the last hash stays, a name may follow it.
-    return " ".join([*brackets, *hashes]) + opening[opening.rindex(hashes[-1]) + 1 :]
+    return " ".join(marks) + opening[opening.rindex(marks[-1]) + 1 :]

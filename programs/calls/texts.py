@@ -18,6 +18,7 @@ from typing import Any
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
+from keqa.lms.adapter import MAX_ANSWER_CHARS
 from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
@@ -285,6 +286,7 @@ def _first_complete(value: str) -> str | None:
         value = f"{value[: ending.start()]}\n"
     *whole, cut = value.split("\n")
     found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
+    found = [line for line in found if len(line) <= MAX_ANSWER_CHARS]
     telling = (line for line in found if any(char.isalnum() for char in line) and not says_nothing(line, numbered=True))
     return next((line.strip() for line in telling), None)
 
