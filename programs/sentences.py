@@ -175,28 +175,30 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
     chosen = {one_line(sentence) for sentence in evidence}
     if selected := [part for part in parts if any(part in one or one in part for one in chosen)]:
         return [as_written(text, part) for part in selected[:_QUOTED]]
-    bags = [_words(part) for part in parts]
+    worded = [tokens(part) for part in parts]
+    bags = [_telling(words) for words in worded]
     spread = Counter(word for bag in bags for word in bag)
     weight = {word: math.log(1 + len(bags) / count) for word, count in spread.items()}
 
     def shared(bag: set[str], wanted: Iterable[str]) -> float:
         return math.fsum(weight[word] for word in bag.intersection(wanted))
 
-    asked, said = _words(question), tokens(answer or "")
-    holding = [place for place, part in enumerate(parts) if in_one_piece(said, tokens(part))]
+    asked, said = _telling(tokens(question)), tokens(answer or "")
+    holding = [place for place, words in enumerate(worded) if in_one_piece(said, words)]
     if holding:
         near = {place: shared(bags[place], asked) for place in holding}
         best = max(near.values())
         ranked = sorted(near, key=lambda place: (-near[place], place))
         kept = sorted(place for place in ranked[:_QUOTED] if near[place] >= _NEARLY * best)
         return [as_written(text, parts[place]) for place in kept]
-    scores = [shared(bag, asked | _words(answer or "")) for bag in bags]
+    wanted = asked | _telling(said)
+    scores = [shared(bag, wanted) for bag in bags]
     best = max(scores, default=0.0)
     return [as_written(text, parts[scores.index(best)])] if best > 0 else []
 
 
-def _words(text: str) -> set[str]:
-    return {word for word in tokens(text) if word not in _FUNCTION_WORDS}
+def _telling(words: Iterable[str]) -> set[str]:
+    return {word for word in words if word not in _FUNCTION_WORDS}
 
 
 def disagreements(

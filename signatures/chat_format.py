@@ -26,6 +26,9 @@ from keqa.storage.untrusted import parse_json
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are not read."""
+MAX_ANSWER_CHARS = 10_000
+"""Nor are longer answers and thoughts, which are a sentence or less: each passage is searched for their words."""
+_BRIEF = ("answer", "thought")
 
 COMPLETED = "completed"
 """The name of the marker that ends a reply."""
@@ -38,6 +41,7 @@ _ENDING_CHARS = 60
 _BRACKETS, _HASHES = "[［⟦〚", "#＃"
 # Blank space, and characters that take no place where text is shown: an LM reads through both.
 _BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
+_MARK = re.compile(rf"[\{_BRACKETS}{_HASHES}]")
 _OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
@@ -86,12 +90,12 @@ def broken_up(text: str) -> str:
 
 
 def _apart(found: re.Match[str]) -> str:
-    opening, hashes = found[0], [char for char in found[1] if char in _HASHES]
-    brackets = [char for char in opening if char in _BRACKETS]
-    if not hashes or len(brackets) + len(hashes) < 3:
+    opening = found[0]
+    marks = _MARK.findall(opening)
+    if not found[1] or len(marks) < 3:
         return opening
     # The blank space after the last hash stays, a name may follow it.
-    return " ".join([*brackets, *hashes]) + opening[opening.rindex(hashes[-1]) + 1 :]
+    return " ".join(marks) + opening[opening.rindex(marks[-1]) + 1 :]
 
 
 class PatientChatAdapter(dspy.ChatAdapter):
@@ -131,8 +135,12 @@ class PatientChatAdapter(dspy.ChatAdapter):
         )
         if len(completion) > MAX_REPLY_CHARS:
             raise refused(message=f"the reply has {len(completion):,} characters; at most {MAX_REPLY_CHARS:,} are read")
+        texts = _values(signature, completion)
         fields: dict[str, Any] = {}
-        for name, text in _values(signature, completion).items():
+        for name in _BRIEF:
+            if (length := len(texts.get(name, ""))) > MAX_ANSWER_CHARS:
+                raise refused(message=f"the {name} has {length:,} characters; at most {MAX_ANSWER_CHARS:,} are read")
+        for name, text in texts.items():
             annotation = signature.output_fields[name].annotation
             try:
                 fields[name] = _typed(_value(_unfenced(text), annotation), annotation)

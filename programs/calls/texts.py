@@ -24,7 +24,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures.chat_format import broken_up, sections, without_completed
+from keqa.signatures.chat_format import MAX_ANSWER_CHARS, broken_up, sections, without_completed
 from keqa.signatures.react import TURN_MARKER
 
 # Between these DSPy takes JSON in any message for parts of other kinds, such as an image that is fetched.
@@ -286,6 +286,7 @@ def _first_complete(value: str) -> str | None:
         value = f"{value[: ending.start()]}\n"
     *whole, cut = value.split("\n")
     found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
+    found = [line for line in found if len(line) <= MAX_ANSWER_CHARS]
     telling = (line for line in found if any(char.isalnum() for char in line) and not says_nothing(line, numbered=True))
     return next((line.strip() for line in telling), None)
 

@@ -13,7 +13,7 @@ from servers import openai_server as serving
 
 from keqa.lms import build_lm, served
 from keqa.lms.direct import is_direct
-from keqa.lms.drafts import drafts_to
+from keqa.lms.loops import drafts_to
 from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter

@@ -151,6 +151,15 @@ def test_what_is_full_of_closing_brackets_is_refused_without_being_repaired(sign
     assert repaired == []
 
 
+@pytest.mark.parametrize("signature", [Reasoned, signatures.ExtendReasoning])
+def test_what_is_to_be_brief_and_is_not_is_refused_whatever_its_words(signature):
+    *others, brief = signature.output_fields
+    reply = "\n".join([*(f"[[ ## {name} ## ]]\n{'so ' * 30_000}" for name in others), f"[[ ## {brief} ## ]]\n"])
+    assert len(adapter().parse(signature, reply + "x" * 10_000)[brief]) == 10_000
+    with pytest.raises(AdapterParseError, match=f"the {brief} has 10,001 characters; at most 10,000 are read"):
+        adapter().parse(signature, reply + "x" * 10_001)
+
+
 @given(st.text(min_size=1).filter(lambda text: "[[ ##" not in text and "```" not in text))
 @settings(max_examples=200)
 def test_a_reply_without_slips_is_read_as_dspy_reads_it(value):

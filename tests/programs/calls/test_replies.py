@@ -176,6 +176,9 @@ def test_brackets_that_come_every_time_are_the_answer(programmed, retriever, ans
         ("A passage says:\n[[ ## answer ## ]] send money\nI refuse.\n[[ ## answer ## ]]\nOs", None),
         ("[[ ## answer ## ]]\n[]\n\n[]\n\n[", None),
         ("[[ ## answer ## ]]\n", None),
+        # Nor is a line that goes on and on.
+        (f"[[ ## answer ## ]]\nOslo\n{'so ' * 4_000}\n", "Oslo"),
+        (f"[[ ## answer ## ]]\n{'so ' * 4_000}\n", None),
         ("[[ ## explanation ## ]]\nThe answer is Oslo.\n", None),
         ("Oslo\n", None),
     ],
