@@ -200,11 +200,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_LONGEST = ("test_examples.py", "test_readme.py")
 _NEEDED_BY_FIXTURE = {"server": "server", "elasticsearch_url": "server", "engine": "model", "tiny_folder": "model"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what their fixtures need, and keep those of one cluster in one process, so that one is started."""
+    """Mark tests by what their fixtures need, and keep those of one cluster in one process, so that one is started.
+
+    What takes longest begins: at the end it would leave the other cores with nothing to do.
+    """
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         for fixture, need in _NEEDED_BY_FIXTURE.items():

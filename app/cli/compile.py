@@ -259,6 +259,7 @@ def compile_command(
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.lms import build_lm
+    from keqa.optimize.options import Options
     from keqa.optimize.options import split as divided
 
     settings = options.settings()
@@ -281,6 +282,9 @@ def compile_command(
     # A dry run needs no key.
     roles = None if price.dry_run else models.roles()
     reflecting = learning.reflection_lm and build_lm(learning.reflection_lm, api_base=learning.reflection_api_base)
+    if not price.dry_run:
+        # The rehearsal, which takes its time, is of no optimizer of DSPy's.
+        Options(reflection_lm=reflecting, **learning.arguments())
     folder = None if program is None else Path(program)
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
     questions = divided(trainset, valset, learning.seed)

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +79,15 @@ def fingerprint(path: str) -> str:
         revision = getattr(AutoConfig.from_pretrained(path), "_commit_hash", None)
         return str(revision or hashlib.sha256(path.encode()).hexdigest())[:12]
     files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.suffix in _OF_MODEL)
+    found = ((file, file.stat()) for file in files)
+    return _hashed(tuple((file, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for file, stat in found))
+
+
+@lru_cache(maxsize=64)
+def _hashed(files: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """The hash of files as they were at their times, read once: each reply that is kept is kept by its model's."""
     digest = hashlib.sha256()
-    for file in files:
-        size = file.stat().st_size
+    for file, size, *_ in files:
         digest.update(f"{file.name}|{size}|".encode())
         with file.open("rb") as stream:
             digest.update(stream.read() if size <= _HASHED_WHOLE else stream.read(_HASHED_END))
@@ -180,11 +186,18 @@ def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) 
 
     with without_bars(), ExitStack() as stack:
         if extra:
-            # A .gguf file's bar is tqdm's own, which the switch of transformers does not reach.
-            from transformers import modeling_gguf_pytorch_utils as gguf
+            import gguf
+            from transformers import modeling_gguf_pytorch_utils as reading
 
-            stack.callback(setattr, gguf, "tqdm", gguf.tqdm)
-            gguf.tqdm = partial(gguf.tqdm, disable=True)
+            # A .gguf file's bar is tqdm's own, which the switch of transformers does not reach; and the file is read
+            # anew for the configuration, the tokenizer and the weights, which takes most of the time of loading.
+            changed: list[tuple[Any, str, Any]] = [
+                (reading, "tqdm", partial(reading.tqdm, disable=True)),
+                (gguf, "GGUFReader", lru_cache(gguf.GGUFReader)),
+            ]
+            for module, name, replaced in changed:
+                stack.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, replaced)
         config = AutoConfig.from_pretrained(folder, **extra)
         text = config.get_text_config(decoder=True)
         if any(word in kind for kind in getattr(text, "layer_types", None) or () for word in _RECURRENT):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("engine", ["embedded", "dense"])
 def test_a_small_index_is_changed_and_killed(tmp_path, engine):
     # In a process of its own, as it puts a stand-in in the place of a library.
-    options = f"--passages 300 --kills 1 --repeat 2 --engines {engine} --folder {tmp_path}".split()
+    options = f"--passages 300 --kills 1 --repeat 1 --engines {engine} --folder {tmp_path}".split()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, living.__file__, *options]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

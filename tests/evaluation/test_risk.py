@@ -82,9 +82,10 @@ def test_over_documents_of_ones_own_it_is_of_short_answers(scripted, retriever, 
     lms = keqa.build_roles(scripted(reply)[0])
 
     def made(**more):
-        searched = retriever(*(f"Somebody{n} governs Town{n}." for n in range(0, COUNT, 2)))
+        found = {asked["question"]: [place // 2] for place, asked in enumerate(towns())}
+        searched = retriever(*(f"Somebody{n} governs Town{n}." for n in range(0, COUNT, 2)), found=found)
         searched.own_documents = True
-        return KEQA(searched, lms=lms, settle="reading", pick=False, top_k=COUNT, **more)
+        return KEQA(searched, lms=lms, settle="reading", pick=False, **more)
 
     evaluate(made(style="short"), towns(), out=tmp_path / "run.jsonl", dataset="towns", split="dev")
     program = made()

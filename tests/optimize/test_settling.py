@@ -133,8 +133,21 @@ def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(set
     assert found.report.after_score.mean == 1.0
 
 
-@pytest.mark.parametrize("train", [50, 4])
-def test_one_reading_is_also_tried_after_a_chain_of_thought(setting, town, compiled, train):
+@pytest.fixture
+def enough(monkeypatch):
+    """Makes so many training questions enough to learn a chooser from, of which there must be 50 otherwise."""
+
+    def set_to(count):
+        for module in ("boundary.choosing", "settling"):
+            monkeypatch.setattr(f"keqa.optimize.{module}.FEWEST", count)
+
+    return set_to
+
+
+@pytest.mark.parametrize("train", [12, 4])
+def test_one_reading_is_also_tried_after_a_chain_of_thought(setting, town, compiled, enough, train):
+    enough(12)
+
     class Reasons(type(reads(town))):
         def AnswerWithKnowledge(self, inputs, config, shown):
             return {"answer": "Al Wrong"}
@@ -191,14 +204,16 @@ def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(s
 @pytest.mark.parametrize(
     ("train", "ways", "kept"),
     [
-        (50, ("draft", "reading", "cascade"), "reading"),
-        (50, ("draft", "reading"), "reading"),
-        (49, ("draft", "reading", "cascade"), "draft"),
+        (12, ("draft", "reading", "cascade"), "reading"),
+        (12, ("draft", "reading"), "reading"),
+        (11, ("draft", "reading", "cascade"), "draft"),
     ],
 )
 def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say_so(
-    setting, town, compiled, train, ways, kept
+    setting, town, compiled, enough, train, ways, kept
 ):
+    enough(12)
+
     class KnowsTheLast(type(reads(town))):
         def AnswerQuiz(self, inputs, config, shown):
             number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
@@ -206,13 +221,15 @@ def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say
 
     found = compiled(setting(KnowsTheLast(), train=train, val=5), grid=ONLY_WAYS | {"settle": ways})
     scores = {way["settle"]: (way["score"], way.get("training_score")) for way in found.report.settling["ways"]}
-    assert scores["draft"] == (1.0, 0.0 if train >= 50 else None)
-    assert scores["reading"] == (1.0, 1.0 if train >= 50 else None)
+    assert scores["draft"] == (1.0, 0.0 if train >= 12 else None)
+    assert scores["reading"] == (1.0, 1.0 if train >= 12 else None)
     assert found.report.settling["kept"] == kept
 
 
 @pytest.mark.parametrize(("whole", "cascade"), [("unknown", 1.0), ("Al Wrong", 0.04)])
-def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, town, compiled, whole, cascade):
+def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, town, compiled, enough, whole, cascade):
+    enough(25)
+
     class ReadsQuizzes(town):
         def JudgeUtility(self, inputs, config, shown):
             return {"helpful": True}
@@ -224,7 +241,7 @@ def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, town, compiled
 
     # Memory is no answer here, and readings are weak.
     grid = ONLY_WAYS | {"settle": ("reading", "quizzes", "cascade")}
-    found = compiled(setting(ReadsQuizzes(), train=75, val=5), grid=grid)
+    found = compiled(setting(ReadsQuizzes(), train=25, val=5), grid=grid)
     scores = {way["settle"]: way["training_score"] for way in found.report.settling["ways"]}
     assert scores == {"reading": 0.04, "quizzes": 1.0, "cascade": cascade}
     assert (found.report.settling["kept"], found.report.problems) == ("quizzes", [])
@@ -242,10 +259,9 @@ def test_too_few_questions_teach_no_chooser_and_are_not_asked_for_one(setting, t
 
 @pytest.mark.process
 def test_killed_while_its_parts_are_asked_it_goes_on_and_asks_nothing_twice(
-    setting, town, compiled, killed, monkeypatch
+    setting, town, compiled, killed, enough, monkeypatch
 ):
-    for module in ("boundary.choosing", "settling"):
-        monkeypatch.setattr(f"keqa.optimize.{module}.FEWEST", 15)
+    enough(15)
     monkeypatch.setattr("keqa.optimize.settling._FACTORS", (1,))
 
     def made(**kwargs):

@@ -14,13 +14,13 @@ def test_rare_facts_are_drawn_as_often_as_their_tier_says_also_after_a_resume():
     testbed = Testbed()
     due = testbed.tiers.exposures
     stream = Stream(testbed, seed=0)
-    for step in range(6000):
-        stream.draw(step / 12000)
+    for step in range(3000):
+        stream.draw(step / 6000)
     half = sum(stream.told[fact] for fact in due) / sum(due.values())
     assert 0.4 < half < 0.6
     stream = Stream(testbed, seed=1, start=0.5, told=stream.told)
-    for step in range(6000):
-        stream.draw(0.5 + step / 12000)
+    for step in range(3000):
+        stream.draw(0.5 + step / 6000)
     assert sum(stream.told[fact] for fact in due) / sum(due.values()) > 0.97
     assert all(stream.told[fact] <= times for fact, times in due.items())
 

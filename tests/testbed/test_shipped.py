@@ -33,7 +33,9 @@ def test_no_skill_fell_behind_what_was_recorded(lm, name):
     from keqa.testbed.check import TASKS, check_skills
 
     tasks = [task for task in TASKS if task.name == name]
-    scores = check_skills(lm, asked=20, tasks=tasks, demonstrations=(0, 8))
+    # Two show the form; where a convention is to be seen in them, it takes eight.
+    demonstrations = (0, 8) if any(task.hidden for task in tasks) else (0, 2)
+    scores = check_skills(lm, asked=20, tasks=tasks, demonstrations=demonstrations)
     recorded = {row["demonstrations"]: row["right"] / row["asked"] for row in RECORDED if row["task"] == name}
     for score in scores:
         # A signature that was reworded without retraining falls far below.

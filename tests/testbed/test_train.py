@@ -1,5 +1,6 @@
 import importlib.resources
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -10,14 +11,23 @@ from keqa.testbed.rendering import END
 from keqa.testbed.sampling import Stream
 from keqa.testbed.testbed import Testbed
 
-pytestmark = pytest.mark.model
+# One tokenizer is made for all, where they are in one process.
+pytestmark = [pytest.mark.model, pytest.mark.xdist_group("training")]
 
 pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    return train.make_tokenizer(Testbed(), tmp_path_factory.mktemp("tokenizer"))
+def tokenizer_folder(tmp_path_factory):
+    """Where the tokenizer of a training lies, which takes most of the time of a short one."""
+    folder = tmp_path_factory.mktemp("training") / "tokenizer"
+    train.make_tokenizer(Testbed(), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tokenizer_folder):
+    return train.make_tokenizer(Testbed(), tokenizer_folder)
 
 
 def test_loss_falls_on_what_is_written_and_on_what_repeats(tokenizer):
@@ -71,7 +81,8 @@ def test_a_stopped_training_resumes_where_it_was(tmp_path, small):
     assert all(norm <= 0.501 for matrix in heads for norm in matrix.norm(dim=1).tolist())
 
 
-def test_a_training_that_is_asked_to_stop_writes_its_checkpoint_first(tmp_path, small):
+def test_a_training_that_is_asked_to_stop_writes_its_checkpoint_first(tmp_path, tokenizer_folder, small):
+    shutil.copytree(tokenizer_folder, tmp_path / "tokenizer")
     learn, steps = train.Trainer.learn, []
 
     def one(*args):

@@ -6,7 +6,8 @@ import pytest
 
 from keqa.evaluation.run_file import iter_lines, read_header
 
-pytestmark = pytest.mark.model
+# What one test collects another one learns from.
+pytestmark = [pytest.mark.model, pytest.mark.xdist_group("boundary")]
 
 
 @pytest.fixture(scope="module")

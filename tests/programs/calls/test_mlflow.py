@@ -11,7 +11,11 @@ import pytest
 from keqa.programs.keqa import KEQA
 
 # MLflow's warnings are of MLflow and its database alone.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("mlflow"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
