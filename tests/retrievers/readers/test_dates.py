@@ -76,7 +76,6 @@ def test_no_text_takes_long(part):
 _LAYERS = (("properties", "2020-01-01"), ("year", "2021"), ("text", "2022-02-02"), ("name", "2023-03"))
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("strongest", range(4))
 def test_name_before_text_before_year_before_properties(tmp_path, strongest):
     has = {layer for layer, _ in _LAYERS[: strongest + 1]}

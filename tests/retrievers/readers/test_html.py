@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from keqa.retrievers.readers.common import RefusedError, UnreadError
 from keqa.retrievers.readers.html import read_html
 
-pytestmark = pytest.mark.process
-
 N = 50_000
 
 
@@ -74,6 +72,7 @@ UNITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("end", ["", ">", "-->"])
 def test_no_page_takes_more_than_its_length_or_is_nested_too_deeply(unit, end):

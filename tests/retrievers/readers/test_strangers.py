@@ -21,8 +21,6 @@ from keqa.retrievers.readers import beside, common, formats
 from keqa.retrievers.readers.common import MAX_LINE, read_lines
 from keqa.retrievers.splitting import split_text
 
-pytestmark = pytest.mark.process
-
 # What is linear takes a second or two on a busy machine; what was cubic took hours, and the square of it a minute.
 SECONDS = 20
 
@@ -150,6 +148,7 @@ def test_a_packed_file_that_is_damaged_is_one_line(folder, name):
             read(folder / name)
 
 
+@pytest.mark.process
 def test_a_line_of_gigabytes_is_refused_where_it_becomes_too_long(tmp_path):
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
@@ -158,6 +157,7 @@ def test_a_line_of_gigabytes_is_refused_where_it_becomes_too_long(tmp_path):
         read(path)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["x.json.gz", "x.jsonl.gz", "x.txt.gz"])
 def test_what_unpacks_to_more_than_any_text_does_is_refused_before_it_is_unpacked(tmp_path, name):
     bomb = gzip.compress((b" " * (1 << 20) + b"\n") * 64)
@@ -247,6 +247,7 @@ def test_any_bytes_are_passages_or_an_input_error(tmp_path, data, suffix):
     assert all(passage.text.strip() and passage.text.encode() for passage in passages)
 
 
+@pytest.mark.process
 def test_modules_in_the_folder_that_one_is_in_are_not_run(folder, tmp_path):
     (tmp_path / "here").mkdir()
     for module in ("bs4", "keqa", "json", "yaml"):
@@ -260,6 +261,7 @@ def test_modules_in_the_folder_that_one_is_in_are_not_run(folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_copy_of_a_process_reads_with_a_process_of_its_own(folder):
     (own,) = read(folder)
@@ -269,6 +271,7 @@ def test_a_copy_of_a_process_reads_with_a_process_of_its_own(folder):
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.process
 def test_a_document_that_ends_the_process_beside_is_named_and_its_neighbours_are_read(folder, monkeypatch):
     (folder / "a.html").write_text("<p>A page.")
     (folder / "slow.txt").write_text("A sentence. " * 100_000)

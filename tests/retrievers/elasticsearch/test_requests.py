@@ -1,0 +1,433 @@
+"""What is sent to a cluster and what is made of its answers, by one that is played in this process."""
+
+import base64
+import copy
+import fnmatch
+import gzip
+import io
+import json
+import re
+import socket
+from contextlib import closing
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import urllib3
+from elasticsearch import __version__
+from urllib3 import exceptions as errors
+
+from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
+from keqa.retrievers import Hit, Passage
+from keqa.retrievers.base import Origin, Place
+from keqa.retrievers.elasticsearch import client, generation, mapping, retriever, writing
+from keqa.retrievers.elasticsearch.client import connect, may_pass, parse_address
+from keqa.retrievers.elasticsearch.generation import Generations
+from keqa.retrievers.elasticsearch.mapping import ANALYZERS
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import changing, load_index
+from keqa.retrievers.embedding import Encoder
+from keqa.retrievers.manifest import EncoderSettings, FileChange, PlannedChange
+from keqa.retrievers.text import MAX_QUERY_TERMS, stop_words
+
+ADDRESS = "elasticsearch://host:9201/wiki"
+SHARDS = {"_shards": {"total": 1, "failed": 0}}
+JSON = "application/vnd.elasticsearch+json;compatible-with=8"
+HEADERS = {"Content-Type": JSON, "X-Elastic-Product": "Elasticsearch", "Content-Encoding": "gzip"}
+ABSENT = {"error": {"type": "index_not_found_exception", "reason": "no such index [wiki]"}}
+
+
+class Cluster:
+    """Keeps indexes as Elasticsearch does and finds all passages; `sent` has each request, `answers` come first."""
+
+    def __init__(self):
+        self.indexes, self.sent, self.answers = {}, [], []
+
+    def urlopen(self, pool, method, url, body=None, **how):
+        sent = {"asked": f"{method} {url}", "body": read_lines(body), "node": f"{pool.host}:{pool.port}"}
+        self.sent.append(SimpleNamespace(**sent, **how))
+        answer = self.answers.pop(0) if self.answers else (200, self.reply(method, url.partition("?")[0], body))
+        if isinstance(answer, Exception):
+            raise answer
+        status, said = answer if answer[1] is not None else (404, ABSENT)
+        data = gzip.compress(said if isinstance(said, bytes) else json.dumps(said).encode())
+        return urllib3.HTTPResponse(io.BytesIO(data), HEADERS, status, preload_content=False)
+
+    def named(self, name):
+        return {one: of for one, of in self.indexes.items() if name in of["aliases"] or fnmatch.fnmatch(one, name)}
+
+    def reply(self, method, path, data):  # noqa: C901
+        (name, _, what), lines = path.strip("/").partition("/"), read_lines(data)
+        found, body = self.named(name), next(iter(lines), {})
+        state = next(iter(found.values()), {})
+        match method, what or name:
+            case "GET", "":
+                return {"version": {"number": "8.19.14"}}
+            case "PUT", "_bulk":
+                return self.bulk(lines)
+            case _, "_aliases":
+                for ((kind, one),) in map(dict.items, body["actions"]):
+                    if kind == "remove_index":
+                        del self.indexes[one["index"]]
+                    else:
+                        of = self.indexes[one["index"]]["aliases"]
+                        of.pop(one["alias"], None) if kind == "remove" else of.update({one["alias"]: {}})
+            case _, "_msearch":
+                pairs = zip(lines[::2], lines[1::2], strict=True)
+                return {"responses": [self.hits(self.indexes[head["index"]], one) for head, one in pairs]}
+            case _, "_search":
+                return self.hits(state, body)
+            case "GET", "_settings":
+                return {name: {"settings": {"index": {"number_of_replicas": "2"}}}}
+            case "PUT", "_settings":
+                state["settings"] |= body
+            case _, "_mapping":
+                state["mappings"] |= body
+            case _, "_mget":
+                docs = {one: {name: of[name] for name in of if name != "vector"} for one, of in state["docs"].items()}
+                return {"docs": [{"found": one in docs, "_source": docs.get(one)} for one in body["ids"]]}
+            case "PUT", _ if what:
+                self.indexes[what.removeprefix("_clone/")] = {**copy.deepcopy(state), "aliases": body["aliases"]}
+            case "PUT", _:
+                self.indexes[name] = {**body, "docs": {}}
+            case "GET", _ if not what:
+                return found or None
+        count = {"count": len(state.get("docs", ()))}
+        return {"acknowledged": True, "shards_acknowledged": True, "timed_out": False, **count, **SHARDS}
+
+    def hits(self, state, body):
+        hits = [{"_source": one, "_score": 0.75} for one in state["docs"].values()][: body["size"]]
+        return {"timed_out": False, "hits": {"hits": hits}, **SHARDS}
+
+    def bulk(self, lines):
+        items, lines = [], iter(lines)
+        for ((kind, of),) in map(dict.items, lines):
+            ((_, state),) = self.named(of["_index"]).items()
+            given = next(lines) if kind != "delete" else {}
+            # As where the first answer got lost, and the request was sent again.
+            status = 404 if kind == "delete" else 200
+            state["docs"][of["_id"]] = {**state["docs"].get(of["_id"], {}), **given.get("doc", given)}
+            if kind == "delete":
+                del state["docs"][of["_id"]]
+            items.append({kind: {"_id": of["_id"], "status": status}})
+        return {"errors": True, "items": items}
+
+
+def read_lines(body):
+    return [json.loads(line) for line in (body or b"").splitlines()]
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    for name in ("API_KEY", "USERNAME", "PASSWORD", "CA_CERTS", "FINGERPRINT", "TIMEOUT"):
+        monkeypatch.delenv(f"ELASTICSEARCH_{name}", raising=False)
+    played = Cluster()
+    monkeypatch.setattr(urllib3.HTTPConnectionPool, "urlopen", lambda *given, **how: played.urlopen(*given, **how))
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: io.BytesIO())
+    return played
+
+
+def asked(cluster):
+    """What was sent since this was last asked, but the question for the version: with the name of a generation as N."""
+    sent, cluster.sent = cluster.sent, []
+    return json.loads(re.sub(r"wiki-[0-9a-f]{12}", "N", json.dumps([[one.asked, *one.body] for one in sent])))[1:]
+
+
+ANN, BO = Passage("a", "Ann", "Ann lives in Oslo."), Passage("b", "", "Bo lives in Rome.")
+
+
+def test_what_a_load_a_search_and_a_change_send(cluster, library):
+    notices = []
+    loading = {"sources": ["mine"], "replicas": 1, "model": "one", "notice": notices.append}
+    manifest = load_index([ANN, BO], ADDRESS, progress=notices.append, **loading)
+    timeouts = [one.timeout for one in cluster.sent]
+    first, own, again, (put, body), (bulk, *written), refreshed, *rest = asked(cluster)
+    assert [first, own, again] == [["GET /wiki"], ["GET /wiki-*"], ["GET /wiki"]]
+    begun = {"format": "keqa-load", "name": "wiki", "created": manifest.created}
+    wanted = mapping.index_body("en", 1, manifest.encoder)
+    wanted["mappings"]["_meta"] = {"keqa": begun}
+    assert (put, body) == ("PUT /N", {**wanted, "aliases": {"N-load": {"is_write_index": True}}})
+    assert (bulk, written[0]) == ("PUT /_bulk?require_alias=true", {"create": {"_id": "a", "_index": "N-load"}})
+    (vector,) = library.SentenceTransformer("one").encode_document(["Ann: Ann lives in Oslo."], **ENCODING).tolist()
+    assert written[1] == {"doc_id": "a", "title": "Ann", "text": ANN.text, "vector": pytest.approx(vector)}
+    assert (len(written), refreshed) == (4, ["POST /N/_refresh"])
+    final = {"auto_expand_replicas": "false", "number_of_replicas": 1, "refresh_interval": None, "blocks.write": True}
+    switched = [{"add": {"index": "N", "alias": "wiki"}}]
+    switched += [{"remove": {"index": "N", "alias": "N-load", "must_exist": True}}]
+    meta = json.loads(manifest.to_json().replace(manifest.data, "N"))
+    assert rest == [
+        ["POST /N/_count"],
+        ["POST /N/_count", {"query": {"exists": {"field": "vector"}}}],
+        ["GET /wiki-*"],
+        ["PUT /N/_settings", final],
+        ["GET /_cluster/health/N?timeout=60s&wait_for_status=green"],
+        ["PUT /N/_mapping", {"_meta": {"keqa": meta}}],
+        ["GET /wiki"],
+        ["POST /_aliases", {"actions": switched}],
+    ]
+    assert timeouts == [30, 30, 30, 30, 30, 120, 3600, 30, 30, 30, 30, 120, 30, 30, 30]
+    assert (manifest.passages, manifest.sources, manifest.languages, notices) == (2, ("mine",), {"en": 2}, [2])
+    assert manifest.probe == tuple(Encoder.choose("one").query_probe().tolist())
+    header = {"index": "N", "search_type": "dfs_query_then_fetch", "allow_partial_search_results": False}
+    wanted = {"_source": ["doc_id", "title", "text", "place"]}
+    with closing(ElasticsearchRetriever(ADDRESS)) as opened:
+        assert opened.search_many(["?", "Who is in Oslo?"], 5) == [[], [Hit(ANN, 0.75), Hit(BO, 0.75)]]
+        assert (opened.manifest, opened.address) == (manifest.without_vectors, ADDRESS)
+        body = mapping.query_body("Who is in Oslo?", manifest.analyzer, 2)
+    assert asked(cluster) == [["GET /wiki"], ["POST /N/_count"], ["POST /_msearch", header, body | wanted]]
+    with closing(ElasticsearchDenseRetriever(ADDRESS, "one")) as opened:
+        assert opened.search_many(["?", "Oslo"], 1) == [[], [Hit(ANN, 0.5)]]
+        body = mapping.knn_body(Encoder.choose("one").queries(["Oslo"])[0], 1)
+    assert asked(cluster)[2:] == [["POST /_msearch", header, body | wanted]]
+    with changing(f"{ADDRESS.replace('://', '+dense://')}@one") as changer:
+        assert changer.held(["a", "x"]) == {"a"}
+        cleo = Passage("c", "", "Cleo lives in Bonn.")
+        files = {"f.txt": FileChange("digest", ("c", "b"))}
+        changed = changer.apply(PlannedChange(new=[cleo], gone=["a"], leaving=[ANN], kept=[BO], files=files))
+        assert (changer.manifest, changed.passages, changed.deleted) == (changed, 2, 0)
+    found = asked(cluster)
+    before, (cloning, clone), (_, deleted, updated, bo, _, new), merged = found[2:6], *found[6:8], found[11]
+    assert before == [
+        ["POST /N/_mget?_source_includes=doc_id", {"ids": ["a", "x"]}],
+        ["POST /N/_search", {"size": 1}],
+        ["GET /N/_settings"],
+        ["GET /wiki-*"],
+    ]
+    settings = {"index.number_of_replicas": 0, "index.auto_expand_replicas": "false", "index.refresh_interval": "-1"}
+    as_clone = {"aliases": {"N-change": {"is_write_index": True}}, "settings": {**settings, "index.blocks.write": None}}
+    assert (cloning, clone) == ("PUT /N/_clone/N", as_clone)
+    assert deleted == {"delete": {"_id": "a", "_index": "N-change"}}
+    assert updated == {"update": {"_id": "b", "_index": "N-change"}}
+    assert bo == {"doc": {"doc_id": "b", "title": "", "text": BO.text, "file": "f.txt", "file_digest": "digest"}}
+    assert (new["doc_id"], new["file"], len(new["vector"])) == ("c", "f.txt", 16)
+    assert merged == ["POST /N/_forcemerge?max_num_segments=1"]
+    # The state before stays until the next change.
+    assert sorted(cluster.indexes) == sorted((manifest.data, changed.data))
+    assert cluster.named("wiki") == {changed.data: cluster.indexes[changed.data]}
+    assert cluster.indexes[changed.data]["settings"]["number_of_replicas"] == 2
+
+
+ENCODING = {"convert_to_numpy": True, "normalize_embeddings": True, "show_progress_bar": False}
+
+
+def test_a_load_that_was_interrupted_sends_what_is_missing(cluster, library, monkeypatch):
+    monkeypatch.setattr(writing, "BATCH", 1)
+    monkeypatch.setattr(generation, "BATCH", 1)
+    refusing, notices = {"index": {"_id": "b", "status": 400, "error": {"type": "x", "reason": "too deep"}}}, []
+    bulk, told = cluster.bulk, {"model": "two", "notice": notices.append}
+    cluster.bulk = lambda lines: {"errors": True, "items": [refusing]} if "Bo" in str(lines) else bulk(lines)
+    with pytest.raises(RetrievalError, match=r"^passage 'b' could not be written: 400 \(too deep\)$"):
+        load_index([ANN, BO], ADDRESS, **told)
+    with pytest.raises(RetrievalError, match=r"the index wiki at http://host:9201 is not finished: its load is still"):
+        ElasticsearchRetriever(ADDRESS)
+    cluster.bulk, library.CALLS[:], cluster.sent = bulk, [], []
+    manifest = load_index([ANN, BO], ADDRESS, **told)
+    (written,) = [one for one in asked(cluster) if "_bulk" in one[0]]
+    assert written[1] == {"create": {"_id": "b", "_index": "N-load"}}
+    (notice,) = notices
+    begun = f"an earlier load of wiki, begun {manifest.created}"
+    assert notice == f"{begun}, was interrupted after about 1 passages: resuming from there"
+    assert [texts for _, _, texts in library.CALLS][-2] == ["Bo lives in Rome."]
+    # Another load is another generation, and takes the place of this one; whoever searches goes on in the new one.
+    with closing(ElasticsearchRetriever(ADDRESS)) as opened:
+        again = load_index([BO], ADDRESS, notice=notices.append, replicas=0)
+        assert list(cluster.indexes) == [again.data] != [manifest.data]
+        cluster.answers = [(404, {"error": {"type": "index_not_found_exception", "reason": "no such index [x]"}})]
+        assert opened.search("Rome", 3) == [Hit(BO, 0.75)]
+        assert opened.manifest == again
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"shards": 0}, "an index needs at least one shard, not 0"),
+        ({"replicas": -1}, "an index cannot have -1 replicas"),
+        ({"query_prefix": "x"}, "query_prefix say how a model encodes: name the model as well"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_before_anything_is_sent(cluster, given, message):
+    with pytest.raises(InputError, match=f"^{message}$"):
+        load_index([ANN], ADDRESS, **given)
+    assert cluster.sent == []
+
+
+def refusal(kind, reason, **more):
+    return {"error": {"type": kind, "reason": reason, **more}}
+
+
+CAUSED = refusal("x", "[es-7.lan][10.0.0.5:9300] left", caused_by={"reason": "it died"})
+KEY, BOTH = "ELASTICSEARCH_API_KEY", "ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD"
+UNREAD = "the settings of the index wiki could not be read"
+CHECK = "Check the address, its port, and that the server runs"
+AWAY = f"{UNREAD}: H cannot be reached (<address> left). {CHECK}; where the cluster speaks TLS, write elasticsearch+https://"
+FULL = (
+    "the index wiki is read-only and cannot be written to: FORBIDDEN/12. Elasticsearch sets such a block itself when a "
+    "disk is nearly full; free space, or lift the block (index.blocks), and run the same again"
+)
+CLIENT = f"which the installed client {'.'.join(map(str, __version__[:2]))} cannot talk to"
+OLD = f"the server at H is older, {CLIENT}: KEQA needs Elasticsearch 8 or newer"
+NO_TLS = (
+    "the server at H does not speak TLS ([SSL: WRONG_VERSION_NUMBER]): write elasticsearch:// in the place of "
+    "elasticsearch+https://, or http:// of https://"
+)
+STRANGER = (
+    "the certificate of H is not trusted: name the file of the authority that signed it in ELASTICSEARCH_CA_CERTS, or "
+    "its SHA-256 fingerprint in ELASTICSEARCH_FINGERPRINT (self-signed)"
+)
+# What is answered, or raised where nothing is, and what is said of it.
+REFUSALS = {
+    "nobody": (401, refusal("x", "who?"), f"H asks for credentials: set {KEY}, or {BOTH}, in the environment"),
+    "not he": (403, refusal("x", "no rights"), f"{UNREAD}: the credentials for H do not allow it (no rights)"),
+    "full": (429, refusal("cluster_block_exception", "FORBIDDEN/12"), FULL),
+    "old": (406, refusal("media_type_header_exception", "no"), OLD),
+    "none": (404, refusal("x", "no such index [w]"), f"{UNREAD}: there is no such index at H (no such index [w])"),
+    "lost": (404, refusal("no_shard", ""), f"{UNREAD}: H answered 404 (no_shard)"),
+    "cause": (500, CAUSED, f"{UNREAD}: H answered 500 ([<address>] left: it died)"),
+    "busy": (503, {"error": "wait"}, f"{UNREAD}: H answered 503 (wait)"),
+    "slow": (0, errors.ReadTimeoutError(None, "/", "late"), f"{UNREAD}: H did not answer in time"),
+    "away": (0, errors.ProtocolError("es-7:9300 left"), AWAY),
+    "no tls": (0, errors.SSLError("[SSL: WRONG_VERSION_NUMBER]"), NO_TLS),
+    "stranger": (0, errors.SSLError("self-signed"), STRANGER),
+    "other": (200, b"<p>", f"{UNREAD}: what answers at H does not speak as Elasticsearch does"),
+    "long": (200, b"1" * 2000, f"{UNREAD}: H: the server's reply has more than 0 MB, the most that is read"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_is_said_of_each_refusal(cluster, monkeypatch, name):
+    status, answer, message = REFUSALS[name]
+    monkeypatch.setattr(client, "_MOST_BYTES", 1000)
+    target = parse_address(ADDRESS)
+    with closing(connect(target)) as connected:
+        cluster.answers = [(status, answer) if status else answer] * 9
+        with pytest.raises(KeqaError) as caught:
+            Generations(connected, target).settings("wiki")
+    assert str(caught.value) == re.sub(r"\bH\b", "http://host:9201", message)
+    configured = name in ("nobody", "not he", "old", "no tls", "stranger")
+    assert type(caught.value) is (ConfigurationError if configured else RetrievalError)
+    assert may_pass(caught.value) == (name in ("full", "busy", "slow", "away"))
+    # What a server is too busy for, or a connection loses, is sent again at once.
+    again = not status or status in (429, 503)
+    assert len(cluster.sent) - 1 == (6 if again else 1)
+
+
+NEWER = __version__[0] + 2
+INSTALL = f"pip install 'elasticsearch>={NEWER},<{NEWER + 1}'"
+VERSIONS = {
+    "7.17.0": f"is version 7.17.0, {CLIENT}: KEQA needs Elasticsearch 8 or newer",
+    f"{NEWER}.1": f"is version {NEWER}.1, {CLIENT}. Install the client of its version: {INSTALL}",
+}
+
+
+def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
+    target = parse_address("elasticsearch+https://one,[::1]:9201/path/wiki")
+    (tmp_path / "ca.pem").write_text("")
+    given = {"TIMEOUT": "7", "USERNAME": "ann", "PASSWORD": " pü ", "FINGERPRINT": "AB" * 32}
+    for name, value in (given | {"CA_CERTS": f"{tmp_path}/ca.pem\n"}).items():
+        monkeypatch.setenv(f"ELASTICSEARCH_{name}", value)
+    trusted = {"ca_certs": f"{tmp_path}/ca.pem", "ssl_assert_fingerprint": "AB" * 32}
+    assert (client._trust(target), client._trust(parse_address(ADDRESS))) == (trusted, {})
+    connect(parse_address(ADDRESS)).close()
+    sent = cluster.sent[0]
+    assert (sent.timeout, sent.headers["authorization"]) == (
+        7,
+        f"Basic {base64.b64encode('ann: pü '.encode()).decode()}",
+    )
+    for name in ("USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"ELASTICSEARCH_{name}")
+    for key, sent_as in ((" id:secret\r\n", base64.b64encode(b"id:secret").decode()), ("aWQ=", "aWQ=")):
+        monkeypatch.setenv(KEY, key)
+        connect(parse_address(ADDRESS)).close()
+        assert cluster.sent[-1].headers["authorization"] == f"ApiKey {sent_as}"
+    for version, message in VERSIONS.items():
+        cluster.answers = [(200, {"version": {"number": version}})]
+        with pytest.raises(ConfigurationError, match=re.escape(f"the server at http://host:9201 {message}") + "$"):
+            connect(parse_address(ADDRESS))
+    # The next one is accepted, and who may only search need not be told the version.
+    for answer in ((200, {"version": {"number": f"{NEWER - 1}.0"}}), (403, refusal("x", "no"))):
+        cluster.answers = [answer]
+        connect(parse_address(ADDRESS)).close()
+    asked_for, refusing = [], {"one": TimeoutError(), "::1": ConnectionRefusedError(111, "Connection refused")}
+
+    def connecting(place, timeout):
+        asked_for.append((*place, timeout))
+        raise refusing[place[0]]
+
+    monkeypatch.setattr(socket, "create_connection", connecting)
+    why = "no connection within 3 seconds; Connection refused"
+    nodes = "https://one:9200/path, https://[::1]:9201/path"
+    said = f"the cluster could not be asked for its version: {nodes} cannot be reached ({why}). {CHECK}"
+    with pytest.raises(RetrievalError, match=re.escape(said) + "$"):
+        connect(target)
+    assert sorted(asked_for) == [("::1", 9201, 3), ("one", 9200, 3)]
+
+
+PARTS = {"_shards": {"total": 5, "failed": 2}, "timed_out": False}
+FAILED = "searching the index wiki failed: "
+# An answer to one of two queries, and what is said where it stays so; only what may pass is asked for again.
+PASSING = {
+    "parts": (PARTS, "2 of 5 parts of the index did not answer"),
+    "late": ({**SHARDS, "timed_out": True}, "the search was cut off because it took too long"),
+    **{f"{n}": ({"status": n, **refusal("x", "no")}, f"{n} (no)") for n in (404, 429, 500)},
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_fails_in_passing_is_asked_for_again(cluster, monkeypatch, name):
+    answer, message = PASSING[name]
+    monkeypatch.setattr(retriever, "_PAUSE", 0)
+    load_index([ANN, BO], ADDRESS, notice=str)
+    with closing(ElasticsearchRetriever(ADDRESS)) as opened:
+        hits = {"hits": {"hits": [{"_source": {"doc_id": "x"}, "_score": 1}]}, "timed_out": False, **SHARDS}
+        cluster.sent = []
+        cluster.answers = [(200, {"responses": [hits, answer]}), (503, {})]
+        first, second = opened.search_many(["first", "second"], 1)
+        assert (first[0].passage.id, second[0].passage.id) == ("x", "a")
+        assert [len(one.body) for one in cluster.sent] == [4, 2, 2]
+        monkeypatch.setattr(retriever, "_PATIENCE", -1)
+        cluster.answers = [(200, {"responses": [answer]})]
+        with pytest.raises(RetrievalError, match=re.escape(f"{FAILED}{message} (asked again for -1 seconds)") + "$"):
+            opened.search("first")
+        cluster.answers = [(200, {"responses": [{"status": 400, **refusal("x", "bad")}]})]
+        with pytest.raises(RetrievalError, match=rf"^{FAILED}400 \(bad\)$"):
+            opened.search("first")
+        monkeypatch.setattr(mapping, "MOST_HITS", 1)
+        with pytest.raises(InputError, match=r"^Elasticsearch finds 1 passages at most for a question, not 2$"):
+            opened.search("first", 2)
+
+
+def test_the_fields_and_settings_of_an_index():
+    text = {"type": "text", "analyzer": "keqa_text", "search_analyzer": "keqa_query", "similarity": "keqa_bm25"}
+    vector = {"type": "dense_vector", "dims": 16, "index": True, "similarity": "max_inner_product"}
+    word, kept = {"type": "keyword"}, {"type": "keyword", "index": False}
+    fields = {"doc_id": word, "title": {**text, "index_options": "freqs"}, "text": {**text, "index_options": "freqs"}}
+    fields |= {"place": {**kept, "doc_values": False}, "file": word, "file_digest": kept}
+    body = mapping.index_body("zh", 3, EncoderSettings("one", "one", "", "", ": ", "dot", 16))
+    with_vector = {**vector, "index_options": {"type": "hnsw", "m": 16, "ef_construction": 100}}
+    assert body["mappings"] == {"dynamic": "strict", "properties": {**fields, "vector": with_vector}}
+    body = mapping.index_body("en", 3, None)
+    assert body["mappings"]["properties"] == fields
+    analysis = body["settings"].pop("analysis")
+    loading = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
+    similarity = {"keqa_bm25": {"type": "BM25", "k1": 1.2, "b": 0.75}}
+    assert body["settings"] == {"number_of_shards": 3, **loading, "max_result_window": 10_000, "similarity": similarity}
+    before = ["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram"]
+    query = ["porter_stem", "unique", "keqa_most"]
+    chains = {"text": [*before, query[0]], "query": [*before, "keqa_stop", *query], "every_word": [*before, *query]}
+    custom = {"type": "custom", "tokenizer": "standard"}
+    assert analysis["analyzer"] == {f"keqa_{name}": {**custom, "filter": chain} for name, chain in chains.items()}
+    assert analysis["filter"] == {
+        "keqa_possessive": {"type": "stemmer", "language": "possessive_english"},
+        "keqa_stop": {"type": "stop", "stopwords": sorted(stop_words("en"))},
+        "keqa_most": {"type": "limit", "max_token_count": MAX_QUERY_TERMS},
+    }
+    passage = Passage("p", "T", "Text.", Place("f.pdf", 2, "Fees", "2020"))
+    stored = mapping.document(passage, Origin("/f.pdf", "digest"))
+    assert (stored["file"], stored["file_digest"], mapping.passage_of(stored)) == ("/f.pdf", "digest", passage)
+    ordered = {"size": 9, "sort": [{"_score": "desc"}, {"doc_id": "asc"}], "track_total_hits": False}
+    asked_for = {"query": "the who", "analyzer": "keqa_every_word"}
+    matches = [{"match": {"text": asked_for}}, {"match": {"title": {**asked_for, "boost": 0.5}}}]
+    assert mapping.query_body("the who", ANALYZERS["en"], 9) == {"query": {"bool": {"should": matches}}, **ordered}
+    candidates = [mapping.knn_body([0.1], k)["knn"]["num_candidates"] for k in (9, 200, 9000)]
+    knn = {"field": "vector", "query_vector": [0.1], "k": 9, "num_candidates": 300}
+    assert (mapping.knn_body(np.float32([0.1]), 9), candidates) == ({"knn": knn, **ordered}, [300, 400, 10_000])
