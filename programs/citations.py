@@ -5,8 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from keqa.retrievers.splitting import stripped_sentences
 
-_ONE = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
-_CITATION = re.compile(rf"\s*[\[【［]\s*({_ONE}(?:\s*[,;、]\s*{_ONE})*)\s*[\]】］]")
+# What is cited may be named, as prompts name it: [Passage 2], (passages 1 and 3).
+_ONE = r"(?:[^\W\d_]+\s*)?\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
+_BETWEEN = r"\s*(?:[,;、&]|and\b)\s*"
+_MANY = rf"{_ONE}(?:{_BETWEEN}{_ONE})*"
+_CITATION = re.compile(rf"\s*(?:[\[【［]\s*({_MANY})\s*[\]】］]|\(\s*(passages?\s*{_MANY})\s*\))", re.IGNORECASE)
+# Outside of brackets a number after a comma may be one of what is said: "By passage 1, 40 trains".
+_POINTER = re.compile(r"\bpassages?\s*\d{1,3}\b(?:\s*(?:[-–]|and\b)\s*\d{1,3}\b)?", re.IGNORECASE)
 _AFTER_STOP = re.compile(rf"([.!?…。！？]+)((?:{_CITATION.pattern})+)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|#{1,6}|\d{1,3}[.)])\s+")
 _WIDEST = 20
@@ -14,14 +19,15 @@ _WIDEST = 20
 
 def cited_in(text: str) -> list[int]:
     """The numbers of the passages that a text cites, each once, in order."""
-    return list(dict.fromkeys(number for found in _CITATION.finditer(text) for number in _numbers(found[1])))
+    pointed = _POINTER.findall(_CITATION.sub("", text))
+    written = [*(found[1] or found[2] for found in _CITATION.finditer(text)), *pointed]
+    return list(dict.fromkeys(number for one in written for number in _numbers(one)))
 
 
 def _numbers(written: str) -> list[int]:
     found: list[int] = []
-    for part in re.split(r"[,;、]", written):
-        first, *last = (int(number) for number in re.split(r"[-–]", part))
-        found += range(first, min(last[0], first + _WIDEST) + 1) if last else [first]
+    for first, last in re.findall(r"(\d+)(?:\s*[-–]\s*(\d+))?", written):
+        found += range(int(first), min(int(last or first), int(first) + _WIDEST) + 1)
     return found
 
 
@@ -29,11 +35,16 @@ def without_citations(text: str) -> str:
     return _CITATION.sub("", text).strip()
 
 
+def without_pointers(text: str) -> str:
+    """A text without citations, in whatever form: neither is “passage 2” a word of what it says."""
+    return _POINTER.sub("", without_citations(text)).strip()
+
+
 def with_citations(text: str, numbers: Mapping[int, int]) -> str:
     """A text with other numbers in the places of those that are given, and without the citations of others."""
 
     def renumbered(found: re.Match[str]) -> str:
-        kept = "".join(f"[{numbers[number]}]" for number in _numbers(found[1]) if number in numbers)
+        kept = "".join(f"[{numbers[number]}]" for number in _numbers(found[1] or found[2]) if number in numbers)
         space = found[0][: len(found[0]) - len(found[0].lstrip())]
         return f"{space}{kept}" if kept else ""
 

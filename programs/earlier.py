@@ -24,6 +24,9 @@ def findings_of(records: Iterable[QuestionRecord]) -> Findings:
     """What questions settled: the quizzes that have an answer which is no guess, the latest of those that ask alike."""
     found: dict[Key, QuizRecord] = {}
     for record in records:
+        if record.standalone is None and any(one.stage == "rewrite" and one.touches for one in record.degradations):
+            # What may not stand alone asks of somebody else elsewhere in the conversation.
+            continue
         asked = record.standalone or record.question
         failed = {note.quiz for note in record.degradations if note.touches}
         if 0 in failed and record.settled_by in ("draft", "reading") and record.fallback is None:

@@ -68,8 +68,14 @@ OTHER_WORDS = 4
 _SAME = 0.5
 _LEAST_WORDS = 2
 _FORM = 3
-GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
-"""What stands between the digits of 10,000."""
+_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
+_SPACED_GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:\s\d{3})+)(?!\d)")
+AS_DIGITS = {
+    word: str(number)
+    for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
+}
+_NO_PART = re.compile(r"(?<=\d)[.,:]0+(?![\d.,:])")
+_DAY = re.compile(r"\d+(?:[./-]\d+){2}")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 
 
@@ -243,7 +249,7 @@ def differing_value(first: str, second: str, asked: str, other_words: int = OTHE
     most = min(other_words, len(shared & content)) if _numeric(here) and _numeric(there) else 0
     if others > most:
         return ""
-    if _plain(here) == _plain(there) or any(stands_in(word, differing) for word in wanted):
+    if _same_value(_plain(here), _plain(there)) or any(stands_in(word, differing) for word in wanted):
         return ""
     # What was asked for is said in one of them alone, as when somebody was born, and when he was hired.
     if any(stands_in(word, _bag(one)) != stands_in(word, _bag(other)) for word in wanted):
@@ -278,13 +284,37 @@ def _compared(
     return (values[0], same, others) if len(values) == 1 else None
 
 
+def ungrouped(text: str, *, spaced: bool = True) -> str:
+    """A text with 10,000 as 10000, and 10 000 as well where numbers that are `spaced` so are no row of a table."""
+    text = _GROUPS.sub("", text)
+    return _SPACED_GROUPS.sub(lambda found: "".join(found[0].split()), text) if spaced else text
+
+
 def _plain(words: Sequence[str]) -> str:
-    """A value as it is compared: 1,500 is 1500, 6,50 is 6.50, and 06:00 is 6:00."""
-    return GROUPS.sub("", _joined(words)).replace(",", ".").lstrip("0")
+    """A value as it is compared: three is 3, 1,500 is 1500, 6,50 is 6.50, 120.00 is 120, and 06:00 is 6."""
+    text = ungrouped(_joined([AS_DIGITS.get(word.casefold(), word) for word in words]))
+    return _NO_PART.sub("", text).replace(",", ".").lstrip("0")
+
+
+def _same_value(first: str, second: str) -> bool:
+    """Whether two values are one: alike, one day in other forms, or one of them the initials of the other."""
+    if first == second:
+        return True
+    for one, other in ((first, second), (second, first)):
+        letters = one.replace(".", "")
+        initials = "".join(word[0] for word in other.split())
+        if letters.isalpha() and letters.isupper() and letters in (other.replace(".", ""), initials):
+            return True
+        numbers, others = ({word.lstrip("0") for word in re.findall(r"\d+", text)} for text in (one, other))
+        # The month of the other may be a word.
+        named = len(others) > 1 and any(map(str.isalpha, other)) and others <= numbers
+        if _DAY.fullmatch(one) and (named or (_DAY.fullmatch(other) and others == numbers)):
+            return True
+    return False
 
 
 def _numeric(words: Sequence[str]) -> bool:
-    return any(char.isdigit() for word in words for char in word)
+    return any(word.casefold() in AS_DIGITS or any(map(str.isdigit, word)) for word in words)
 
 
 def _alike(here: Sequence[str], there: Sequence[str], content: set[str]) -> bool:

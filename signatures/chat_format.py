@@ -3,10 +3,11 @@
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
 marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
-``True.`` for ``True``, ``yes`` for ``Yes``, quotations in the texts of a list whose marks are not escaped. A marker in
-the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a field that is named
-twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also follow the last value
-on its line, at the very end of a reply, for weak models write it there and it gives no field a value.
+``True.`` for ``True``, ``yes`` for ``Yes``, a list in Markdown, quotations in the texts of a list whose marks are not
+escaped. A marker in the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a
+field that is named twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also
+follow the last value on its line, at the very end of a reply, for weak models write it there and it gives no field a
+value.
 """
 
 import json
@@ -48,6 +49,7 @@ _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
 _REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
 _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
+_ITEM = re.compile(r"(?:[-*•]|(\d+)[.)])\s+(.+)")
 _BETWEEN_TEXTS = re.compile(r'"\s*,\s*"')
 # Before a quotation that begins inside a text stands what parts words.
 _QUOTING = re.compile(r'[^"]*(?:(?<![^\s(])"\S.*)?', re.DOTALL)
@@ -212,8 +214,16 @@ def _typed(value: str, annotation: Any) -> Any:
     """A value as its type has it: as DSPy reads it, and as JSON where it is too long or too nested to be repaired."""
     brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
-        return parse_value(_escaped(value) if annotation == list[str] else value, annotation)
+        return parse_value(_escaped(_listed(value)) if annotation == list[str] else value, annotation)
     return TypeAdapter(annotation).validate_python(parse_json(value, "it", max_depth=_REPAIRED_BRACKETS))
+
+
+def _listed(value: str) -> str:
+    """A list in Markdown as JSON, where every line is an item of it."""
+    lines = [line.strip() for line in value.splitlines() if line.strip()]
+    items = [_ITEM.fullmatch(line) for line in lines]
+    found = [item for item in items if item and item[1] in (None, str(items.index(item) + 1))]
+    return json.dumps([item[2] for item in found]) if lines and len(found) == len(lines) else value
 
 
 def _escaped(value: str) -> str:

@@ -8,40 +8,47 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.answers import is_abstention, normalize, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
+from keqa.programs.citations import without_pointers
 from keqa.programs.prediction import source_of
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
 from keqa.programs.sentences import (
-    GROUPS,
+    AS_DIGITS,
     OTHER_WORDS,
+    asks_what,
     content_words,
     disagreements,
     language_of,
+    names_of,
     newer,
+    sentences_of,
     spoken_of,
     stands_in,
+    ungrouped,
     words_of,
 )
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
-# Symbols that tell answers apart, as in C++, C# and -3, and how much longer a form of a word may be.
-_SYMBOLS = re.compile(r"\w+[+#*]+|(?<![\w-])[-−]\d[\d.,]*\b")
+# Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
+_SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])[-−]\d[\d.,]*\b")
+# The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
+_DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
+# How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
-_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 # What is not so is not told by a passage that says that it is so.
 _NEGATIONS = frozenset(
     "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
 )
-_AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
+_SHORT_NOT = re.compile(r"(?:\b(?:ca|wo|sha))?n['’]t\b", re.IGNORECASE)
 
 
 class OwnDocuments(Stage):
@@ -81,7 +88,7 @@ class OwnDocuments(Stage):
     ) -> tuple[bool | None, str]:
         """Whether passages carry an answer; see `support_of`."""
         worded = answer_type == "short" and not choices
-        return await support_of(self.support, question, answer, passages, number, worded=worded)
+        return await support_of(self.support, question, answer, passages, number, worded=worded, named=True)
 
 
 async def support_of(
@@ -92,21 +99,28 @@ async def support_of(
     number: int | None = None,
     *,
     worded: bool = True,
+    named: bool = False,
 ) -> tuple[bool | None, str]:
     """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
     Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
     seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
-    that is not `worded`, such as a yes, prove nothing.
+    that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
+    asked about has to be `named`, nor do those of passages that speak of none of its names.
     """
     lacking: list[str] = []
-    if worded:
-        lacking = words_lacking(answer, passages)
-        if not lacking:
+    if worded and normalize(answer, "yes/no") not in ("yes", "no"):
+        said = without_pointers(answer)
+        lacking = words_lacking(said, passages)
+        doubt = "" if lacking else _doubt(question, said, passages, named)
+        if not lacking and not doubt:
             return True, "the passages have its words"
-        why = f"the passages lack “{' '.join(lacking)}”"
-        language, most = language_of(question), len(_words(answer)) / 2
+        why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt
+        language, words = language_of(question), _words(said)
+        # In other languages, too, one word is yes or no.
+        verdict = len(words) == 1 and question.rstrip().endswith(("?", "？")) and not asks_what(question)
+        most = len(words) if verdict else len(words) / 2
         if len({*lacking} - _NEGATIONS) > most and any(language_of(one) == language for one in passages):
             return False, why
     else:
@@ -123,22 +137,52 @@ async def support_of(
     return found != "no", f"{why}; judged: {found}"
 
 
+def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> str:
+    """Why passages that have the words of an answer may say something else; empty where they hardly do."""
+    names = named and any(not word.isdigit() for name in names_of(question) for word in name)
+    if names and not spoken_of(question, passages, least=0):
+        return "the passages have its words, and speak of nobody and nothing that the question names"
+    asked = words_of(question)
+    if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
+        # "Not more than 120 euros" tells the value.
+        return ""
+    lacks = {one: len(words_lacking(answer, [one])) for text in passages for one in sentences_of(text)}
+    nearest = [one for one, count in lacks.items() if count == min(lacks.values())]
+    if nearest and not _negated(question) and all(_negated(one) != _negated(answer) for one in nearest):
+        return f"the passages have its words, and {'no “not”' if _negated(answer) else 'a “not”'} beside them"
+    return ""
+
+
+def _spelled(text: str) -> str:
+    return _SHORT_NOT.sub(" not", text)
+
+
+def _negated(text: str) -> bool:
+    return not _NEGATIONS.isdisjoint(words_of(_spelled(text)))
+
+
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
-    there = {_plain(word) for text in passages for word in words_of(GROUPS.sub("", text))}
+    answer = ungrouped(_spelled(answer))
+    texts = [ungrouped(_spelled(text), spaced=False) for text in passages]
+    there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
 
     def stands_there(word: str) -> bool:
         """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
         return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
 
-    said = _words(GROUPS.sub("", answer))
+    said = _words(answer)
     said += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
     lacking = [word for word in dict.fromkeys(said) if not stands_there(_plain(word))]
-    return lacking + [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
+    lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
+    for number in _DECIMAL.finditer(answer):
+        beside = re.compile(rf"(?<!\d)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
+        lacking += [] if any(map(beside.search, texts)) else [number[0]]
+    return lacking
 
 
 def _plain(word: str) -> str:
-    return _AS_DIGITS.get(word, word.lstrip("0") or "0" if word.isdigit() else word)
+    return AS_DIGITS.get(word, word.lstrip("0") or "0" if word.isdigit() else word)
 
 
 def _words(answer: str) -> list[str]:
@@ -160,9 +204,10 @@ def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: S
         return False
     if not is_abstention(answer, choices):
         return True
-    kept = [_told_by(one) for one in passages if one.kept]
-    more = words_lacking(answer, [quiz])
-    return bool(kept) and not same_answer(answer, "unknown") and bool(more) and not words_lacking(answer, kept)
+    if same_answer(answer, "unknown") or not words_lacking(answer, [quiz]):
+        return False
+    told = [sentence for one in passages if one.kept for sentence in sentences_of(_told_by(one))]
+    return all(any(not words_lacking(one, [sentence]) for sentence in told) for one in sentences_of(answer))
 
 
 def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequence[int]) -> list[int] | None:

@@ -10,6 +10,7 @@ from keqa.programs.boundary.chooser import Seen
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note, report
+from keqa.programs.citations import without_citations
 from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
 from keqa.programs.prediction import PassagesKept
@@ -216,6 +217,7 @@ class PassageReading:
         try:
             own = documents is not None
             answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
+            answer = self._bare(answer)
         except CallError as error:
             failed = {"verdict": "failed", "kept": False, "why": "no reply to it could be used"}
             for place in order:
@@ -258,11 +260,16 @@ class PassageReading:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
             return None
+        answer = self._bare(str(answer))
         if reasoning:
             asked.fields["reasoning"] = reasoning
-        if asked.told_by(str(answer)):
-            await self._check(asked, str(answer), passages)
-        return str(answer)
+        if asked.told_by(answer):
+            await self._check(asked, answer, passages)
+        return answer
+
+    def _bare(self, answer: str) -> str:
+        """An answer without citations: its sources are told beside it, and not by the numbers of a prompt."""
+        return answer if self.documents is None else without_citations(answer) or answer
 
     def _shown(self, passage: Passage) -> str:
         return passage.rendered if self.documents is None else self.documents.shown(passage)

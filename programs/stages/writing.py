@@ -19,13 +19,14 @@ from keqa.programs.citations import (
     with_citations,
     without_bullets,
     without_citations,
+    without_pointers,
 )
 from keqa.programs.declared import Style, WantedStyle
 from keqa.programs.prediction import RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
-from keqa.programs.stages.documents import missing_quiz, support_of, words_lacking
+from keqa.programs.stages.documents import missing_quiz, support_of, tells, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
@@ -131,8 +132,8 @@ class Writing(Stage):
         """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
         finding = story.unanswered
         contested = finding is not None and finding.kind == "sources contradict each other"
-        if contested and style == "sentence":
-            # It would tell what one of the sources says.
+        if finding is not None and style == "sentence" and (contested or told_style(asked.question) == "short"):
+            # It would tell what one of the sources says, or something else than what was asked.
             return
         # What was read together was found for the quizzes.
         fallback = None if story.together else story.fallback
@@ -179,7 +180,8 @@ class Writing(Stage):
         asked |= {"told": "text", "draft": True}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
-        sentences = [] if is_abstention(text) else cited_sentences(text)
+        # What passages themselves say is no refusal.
+        sentences = cited_sentences(text) if tells(without_pointers(text), question, passages, ()) else []
         statements = await gather([self._checked(question, one, one, shown, mark) for one in sentences])
         text = " ".join(_told(one) for one in statements if one.given)
         return written.model_copy(update={"statements": statements, "text": text})
@@ -220,7 +222,8 @@ class Writing(Stage):
             passages += further[: len(shown)]
             lines = [_on_a_line(one) for one in reply["items"] or []]
             said = [one for one in without_bullets(lines) if _is_item(one, [*shown.values()])]
-            new = await gather([self._checked(question, one, one, shown, settings.mark_unsupported) for one in said])
+            checks = [self._checked(question, one, one, shown, settings.mark_unsupported, named=True) for one in said]
+            new = await gather(checks)
             brought = _merged(items, new) or size < settings.top_k
             if (not brought and before) or (not whole and len(passages) == before + len(further)):
                 break
@@ -267,14 +270,16 @@ class Writing(Stage):
         passage = verdict.passage
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
 
-    async def _checked(self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool) -> Statement:
+    async def _checked(
+        self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool, *, named: bool = False
+    ) -> Statement:
         """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
 
         Small language models cite little, and often by the place of a column: where the passages cited lack words, and
         another one has them all, that is cited. What cites none and lacks a plain verb is for the judge; a number that
         the passages lack is nobody's to judge.
         """
-        claimed = without_citations(claim)
+        claimed = without_pointers(claim)
         citations = [number for number in cited_in(text) if number in shown]
         if words_lacking(claimed, [shown[number] for number in citations]):
             lacking = {number: words_lacking(claimed, [passage]) for number, passage in shown.items()}
@@ -285,7 +290,8 @@ class Writing(Stage):
                 citations = able[:1]
                 text = cited_with(text, citations)
         cited = [shown[number] for number in citations]
-        numbers = [word for word in words_lacking(claimed, cited) if word.isdigit()]
+        missing = words_lacking(claimed, cited)
+        numbers = [word for word in missing if any(map(str.isdigit, word)) and not any(map(str.isalpha, word))]
         repeats = _repeats(question, without_citations(text))
         supported: bool | None = False
         if not citations:
@@ -296,7 +302,7 @@ class Writing(Stage):
             why = "it says nothing but what was asked"
         else:
             # A name of the question is in every passage about it.
-            supported, why = await support_of(self.support, question, claimed, cited, worded=not repeats)
+            supported, why = await support_of(self.support, question, claimed, cited, worded=not repeats, named=named)
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False
         return Statement(text=kept, citations=citations, supported=supported, why=why, given=given)

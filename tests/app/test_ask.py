@@ -68,12 +68,12 @@ def test_over_passages_of_ones_own_one_call_does_for_several(ask, server):
         steps = ask("--json", *further, forms=True).json()["cost"]["by_step"]
         return {name: step["calls"] for name, step in steps.items()}
 
-    # What one search tells is not taken apart.
-    assert calls() == {"documents.answer": 1}
-    assert calls("--cite") == {"citing.cite": 1}
+    # What one search tells is not taken apart; whose spouse is told, the passages do not say.
+    assert calls() == {"documents.answer": 1, "documents.support": 1}
+    assert calls("--cite") == {"citing.cite": 1, "documents.support": 1}
     apart = ["--settle", "quizzes"]
     assert calls(*apart) == {"drafting.draft": 1, "documents.answer": 1, "summarizing.summarize": 1}
-    assert server.count == 5
+    assert server.count == 7
     assert "drafted with the quizzes: “Heidi Fenman”" in ask(*apart, forms=True).fine()
     # The testbed is asked as the papers do.
     assert "drafting.draft" not in ask("--json", own=False, forms=True).json()["cost"]["by_step"]

@@ -46,6 +46,13 @@ def test_a_reading_in_which_something_failed_settles_nothing(programmed, retriev
         assert {one.earlier for one in findings_of([record]).values()} == settled
 
 
+def test_a_follow_up_that_could_not_be_made_to_stand_alone_settles_nothing(programmed, retriever):
+    for said, settled in (({"standalone": FIRST}, {FIRST}), ("no form", set())):
+        program, _ = programmed(KEQA(retriever("good"), settle="reading"), Replies(**REPLIES, RewriteFollowUp=said))
+        record = program("Who wrote it?", history=[("What is Emma?", "a novel")]).record
+        assert {one.earlier for one in findings_of([record]).values()} == settled
+
+
 @pytest.mark.parametrize("text", ["Who invented C++?", "Who invented C#?"])
 def test_signs_tell_questions_apart(text):
     from keqa.programs.earlier import key_of

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import time
 from itertools import chain, repeat
 
 import dspy
@@ -286,10 +287,68 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("4 May, for 10,000 euros", "On 04 May, for 10000 euros.", []),
         ("Trains are not paid.", "Trains are paid.", ["not"]),
         ("Trains are not paid.", "Trains are never paid.", []),
+        ("Trains aren’t paid.", "Trains are paid.", ["not"]),
+        ("They can't enter.", "They cannot enter.", []),
+        ("**Anna Berg** leads", "Anna Berg leads.", []),
+        ("1.5 million", "It made 1.2 million in 5 towns.", ["1.5"]),
+        ("1.5 million", "Es waren 1,5 Millionen.", []),
+        ("12.03. at 6.30", "On 2024-12-03 at 06:30.", []),
+        ("10000 EUR", "Cela coûte 10\u202f000 EUR.", []),
+        ("10 000 EUR", "It costs EUR 10,000.", []),
+        ("30", "| leave | 30 120 |", []),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):
     assert words_lacking(answer, [text]) == lacking
+
+
+def test_one_word_of_a_whole_reply_is_looked_up_at_once():
+    start = time.perf_counter()
+    assert words_lacking("a" * 20_000, ["It is."]) == ["a" * 20_000]
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "said", "why"),
+    [
+        ("Are trains paid?", "Trains are paid.", "Yes", "its words prove nothing"),
+        ("Are trains paid?", "Trains have no limit.", "No", "its words prove nothing"),
+        ("Werden Züge bezahlt?", "Züge werden bezahlt.", "Ja", "the passages lack “ja”"),
+        ("Are flights paid?", "Flights are not paid.", "Flights are paid.", "the passages have its words, and a “not”"),
+        ("Who built it?", "It wasn’t Ida Holm.", "Ida Holm", "the passages have its words, and a “not”"),
+        ("Are flights paid?", "Flights are paid. Trains are not.", "Flights are not paid.", "the passages have its"),
+        (SALARY, "The salary of Jonas Weber is 40,000.", "40,000", "the passages have its words, and speak of nobody"),
+        (SALARY, "The salary of Jonas Albrecht is 40,000.", "Passage 1 says 40,000.", "the passages lack “says”"),
+    ],
+)
+@pytest.mark.parametrize(("support", "given"), [("no", False), ("fully", True)])
+def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why, support, given):
+    reply = replies((text,), {asked: said}, JudgeSupport={"support": support})
+    program, engine = own(text, reply=reply)
+    record = program(asked).record
+    assert (record.answer == said, engine.count["JudgeSupport"]) == (given, 1)
+    assert record.quizzes[0].support.startswith(why)
+
+
+@pytest.mark.parametrize("asked", ["What does a night cost?", "Which hotels are not paid?"])
+def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
+    text = "A night must not cost more than 120 euros, and hotels are not paid at the sea."
+    said = "120 euros" if "cost" in asked else "At the sea"
+    program, engine = own(text, reply=replies((text,), {asked: said}))
+    assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
+
+
+@pytest.mark.parametrize("form", [{}, {"cite": True}])
+def test_the_numbers_of_a_prompt_are_no_part_of_an_answer(own, form):
+    reply = replies(("40",), {SALARY: "40,000 (Passage 1)"})
+    reply.replies["AnswerAndCite"] = {"answer": "40,000 [1]", "citations": [1]}
+    program, engine = own("The salary of Jonas Albrecht is 40,000.", reply=reply, **form)
+    assert (program(SALARY).answer, engine.count["JudgeSupport"]) == ("40,000", 0)
+
+
+def test_a_refusal_whose_words_are_scattered_is_one(own):
+    text = "Dogs are not allowed. The stated price holds."
+    assert own(text, reply=replies(("Dogs",), {"What": "Not stated."}))[0]("What is the notice period?").unanswered
 
 
 def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(scripted):

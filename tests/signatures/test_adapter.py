@@ -160,6 +160,23 @@ def test_what_is_to_be_brief_and_is_not_is_refused_whatever_its_words(signature)
         adapter().parse(signature, reply + "x" * 10_001)
 
 
+@pytest.mark.parametrize(
+    ("reply", "items"),
+    [
+        ("- Ann [1]\n* Ben [2]", ["Ann [1]", "Ben [2]"]),
+        ("1. Ann\n\n2) Ben", ["Ann", "Ben"]),
+        ("2. Bundesliga", None),
+        ("They are:\n- Ann", None),
+    ],
+)
+def test_a_list_in_markdown_is_a_list(reply, items):
+    if items is None:
+        with pytest.raises(AdapterParseError):
+            adapter().parse(Items, f"[[ ## items ## ]]\n{reply}")
+    else:
+        assert adapter().parse(Items, f"[[ ## items ## ]]\n{reply}") == {"items": items}
+
+
 @given(st.text(min_size=1).filter(lambda text: "[[ ##" not in text and "```" not in text))
 @settings(max_examples=200)
 def test_a_reply_without_slips_is_read_as_dspy_reads_it(value):

@@ -214,7 +214,8 @@ FINDINGS = "List all kinds of findings that your documents do not say something.
 def test_what_says_nothing_but_what_was_asked_is_left_out(asked, question, style, said, given):
     written = {"items": json.dumps([f"{said} [1]"])} if style == "list" else {"text": f"{said[:-1]} [1]."}
     passage = f"{question} {said} So it is."
-    prediction, engine = asked(question, passage, reply=replies(written), style=style)
+    reply = replies(written, answer=said if style == "sentence" else "UNKNOWN")
+    prediction, engine = asked(question, passage, reply=reply, style=style)
     [one] = prediction.record.written.statements
     assert (one.given, "nothing but what was asked" in one.why) == (given, not given)
     assert engine.count["JudgeSupport"] == 0
@@ -243,6 +244,43 @@ def test_a_true_sentence_stands_though_it_cites_badly(asked, said, text):
     page = "keqa serve: a page where anybody may ask."
     prediction, _ = asked("Describe what it offers.", page, HOTELS, reply=replies({"text": said}, support="fully"))
     assert prediction.record.written.text == text
+
+
+@pytest.mark.parametrize(
+    "cited",
+    ["[Passage 1]", "(Passage 1)", "(passages 1 and 2)", "[1 and 2]", "[Source 1, Source 2]", "【文档1】"],
+)
+def test_a_passage_may_be_cited_by_what_it_is_called(asked, cited):
+    text = f"**Trains** are paid in full {cited}. Trains are paid 9 euros {cited}."
+    prediction, engine = asked(POLICY, TRAINS, HOTELS, reply=replies({"text": text}))
+    told = "[1][2]" if "2" in cited else "[1]"
+    assert (prediction.text, engine.count["JudgeSupport"]) == (f"**Trains** are paid in full {told}.", 0)
+
+
+@pytest.mark.parametrize(("support", "given"), [("fully", True), ("no", False)])
+def test_what_passages_say_not_to_be_so_is_for_the_judge(asked, support, given):
+    reply = replies({"text": "Flights are reimbursed [1]."}, support=support)
+    prediction, _ = asked(POLICY, "Trains are paid. Flights are not reimbursed.", reply=reply)
+    assert [one.given for one in prediction.record.written.statements] == [given]
+
+
+def test_a_sentence_does_not_tell_something_else_than_what_was_asked(asked):
+    reply = replies({"text": "Trains are paid in full [1]."})
+    prediction, engine = asked("Who pays for trains?", TRAINS, reply=reply, style="sentence")
+    assert (prediction.unanswered is None, engine.count["WriteAnswer"]) == (False, 0)
+    assert asked(POLICY, TRAINS, reply=reply, style="sentence")[0].text == "Trains are paid in full [1]."
+
+
+def test_what_looks_like_a_refusal_and_stands_in_the_passages_is_written(asked):
+    text = "Jonas Albrecht works in Bremen"
+    prediction, _ = asked("Tell me about Jonas.", f"{text}.", reply=replies({"text": f"{text} [1]."}))
+    assert prediction.text == f"{text} [1]."
+
+
+@pytest.mark.parametrize(("support", "given"), [("fully", "- Ann [1]\n- Ben [2]"), ("no", "- Ann [1]")])
+def test_an_item_from_a_passage_about_something_else_is_for_the_judge(asked, support, given):
+    reply = replies({"items": "- Ann [1]\n- Ben [2]"}, support=support)
+    assert asked(EVERYONE, *WORKERS, reply=reply)[0].text == given
 
 
 def test_items_stand_without_bullets_and_numbers(asked):
