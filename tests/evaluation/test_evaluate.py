@@ -20,8 +20,6 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 
-pytestmark = pytest.mark.server
-
 POLAR = {
     "_id": "h1",
     "question": "Were Scott Derrickson and Ed Wood of the same nationality?",
@@ -230,6 +228,14 @@ def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
     assert (tally.done, tally.failed) == (20, 17)
     with pytest.raises(InputError, match="stop_after_outages must be at least 0, not -1"):
         run(20, stop_after_outages=-1)
+
+
+def test_a_question_that_is_refused_has_the_reason_in_its_line(closed_book, tmp_path):
+    long = {"question": "Who? " * 2000, "answer": "x"}
+    assert evaluate(closed_book()[0], [long], out=tmp_path / "run.jsonl").failed == 1
+    (line,) = read_run(tmp_path / "run.jsonl").failed
+    said = "the question has 9,999 characters; at most 8,000 are allowed"
+    assert (line.record, line.error.stage, line.error.cause, line.error.message) == (None, "ask", "InputError", said)
 
 
 def test_what_comes_before_the_first_question_is_called_once_and_only_where_there_is_one(run):

@@ -130,8 +130,9 @@ def test_a_damaged_line_is_named(write, bad, message):
     ],
 )
 def test_another_file_is_no_run_file(write, first, message):
-    with pytest.raises(InputError, match=message):
-        read_header(write(first))
+    for read in (read_header, read_run):
+        with pytest.raises(InputError, match=rf"mine\.jsonl.*{message}"):
+            read(write(first))
     with pytest.raises(InputError, match="cannot be read"):
         read_run(write(first).with_name("none.jsonl"))
 

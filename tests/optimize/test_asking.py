@@ -170,6 +170,10 @@ def test_a_kill_loses_no_more_than_the_last_requests_of_what_was_spent(journal, 
         dspy.settings.usage_tracker.add_usage("lm", used)
         again.add_failed()
     assert Spending(journal).earlier == CallCost(calls=102, prompt_tokens=1010, completion_tokens=303)
+    # Who counts what is asked without says it as well.
+    with dspy.track_usage() as outside, Spending(journal).counting() as within:
+        within.add_usage("lm", used)
+    assert outside.get_total_tokens() == {"lm": used}
     journal.put("spent", {"calls": "many"})
     with pytest.raises(StorageError, match=r"damaged at .*calls: Input"):
         Spending(journal)

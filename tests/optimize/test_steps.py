@@ -382,6 +382,10 @@ def test_a_training_ends_with_the_compilation_that_waits_for_it(taught, tune):
     with pytest.raises(KeyboardInterrupt):
         tune(world, progress=progress)
     assert lm.jobs[0].stopped
+    world, lm = taught(states=[NotImplementedError(), {"step": 1, "steps": 2}])
+    told = []
+    tune(world, progress=lambda *now: told.append(now))
+    assert (("fine-tuning", 1, 2) in told, lm.jobs[0].stopped) == (True, False)
 
 
 def test_a_training_of_this_process_has_a_folder_named_for_all_that_it_depends_on(taught, tune, tmp_path):

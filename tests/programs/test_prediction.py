@@ -22,6 +22,7 @@ from keqa.programs.prediction import (
     with_supporting_sentences,
 )
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.stages.documents import contradicting
 
 reply = Replies(
     DecomposeQuestion={"quizzes": '["Who is it?", "Where does #1 live?"]'},
@@ -153,6 +154,10 @@ def test_the_sentence_with_the_answer_to_a_quiz_carries_it():
     record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [quiz], "fallback": quiz}))
     assert record.quizzes[0].passages[0].sentences == ["It was won by Ann Lee."]
     assert record.fallback.passages == record.quizzes[0].passages
+    # What it was read from comes first.
+    read = quiz.model_copy(update={"evidence": ["The mayor of Carmouth wears a chain."]})
+    record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [read]}))
+    assert record.quizzes[0].passages[0].sentences == read.evidence
 
 
 def test_two_files_of_one_title_are_told_apart():
@@ -180,6 +185,14 @@ def test_sources_that_disagree_are_named_once():
     record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [same]}))
     assert disagreements_of(record) == []
     assert disagreements_of(RECORD.model_copy(update={"answer_source": "memory"})) == []
+
+
+def test_sources_contradict_each_other_where_no_date_decides():
+    newer = NEW.model_copy(update={"date": "2020"})
+    assert contradicting(TEXT, [OLD, newer], None) == []
+    first, second = "The mayor of Carmouth is Ann Lee.", "The mayor of Carmouth is Bo Kim."
+    said = [f"“{first}” (Report (a/r.pdf, page 3, Town))", f"“{second}” (Report (b/r.pdf, page 1))"]
+    assert contradicting(TEXT, [OLD, newer, NEW], None) == contradicting(TEXT, [OLD, NEW], "Ann Lee") == said
 
 
 def test_a_quiz_from_memory_keeps_its_record():

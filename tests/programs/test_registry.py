@@ -11,12 +11,14 @@ from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook, IRCoT
 from keqa.programs.build import Parts, check_programs, make, own_of, program_of
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
+from keqa.programs.predictor import demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, load_class, parse_spec
 from keqa.programs.saving.folder import save
 from keqa.programs.shared_draws import SharedDraws
+from keqa.signatures import ReasonFromMemory
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
 TAKING = ("keqa-no-reference", "keqa-random-reference", "cot-few-shot")
@@ -248,7 +250,15 @@ def test_few_shot_reasoning_still_comes_from_keqa(folders, made, tmp_path):
         {"question": "Who?", "answered_quizzes": [], "explanation": "So.", "answer": "Ann"}
     ]
     save(program, tmp_path / "learned")
-    assert made("cot-few-shot", tmp_path / "learned").answer.demos == [DEMO]
+    few_shot = made("cot-few-shot", tmp_path / "learned")
+    assert few_shot.answer.demos == [DEMO]
+    assert few_shot.learned.demonstrations == {demonstration_digest(DEMO, ReasonFromMemory): ()}
     assert made("cot-few-shot", [folders["cot"], tmp_path / "learned"]).answer.demos == [DEMO]
     with pytest.raises(ConfigurationError, match="takes its demonstrations from a compiled KEQA"):
         made("cot-few-shot", [folders["cot"]])
+
+
+def test_whoever_prepares_programs_is_given_each_with_its_specification(parts):
+    given, spec = [], parse_spec("rag")
+    program = make(spec, replace(parts, prepare=lambda *some: given.append(some)))
+    assert given == [(spec, program)]

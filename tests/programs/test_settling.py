@@ -9,7 +9,7 @@ from fixtures.replies import Replies
 import keqa
 from keqa.errors import ConfigurationError
 from keqa.programs.abstention import record_signals
-from keqa.programs.boundary.chooser import read_chooser
+from keqa.programs.boundary.chooser import Features, Seen, read_chooser
 from keqa.programs.fingerprint import program_spec
 from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
@@ -366,3 +366,12 @@ def test_what_was_settled_from_memory_counts_for_a_risk_as_a_known_quiz_does(mad
     record = made(settle="cascade", chooser=chooser(0.9, READ, onward=[0.7]))[0](QUESTION).record
     signals = record_signals(record)
     assert [signals[name] for name in ("memory, least", "from passages", "unsupported")] == [pytest.approx(0.9), 0, 0]
+
+
+def test_each_answer_is_compared_with_the_others_and_none_with_itself():
+    found = Features(Seen("Who wrote it?", "Ann wrote it.", ("Ann", "Ann", "Bo"))).signals(0)
+    same = {name.partition(": same")[0]: value for name, value in found.items() if name.endswith(": same")}
+    alike = {"others": 1, "draft: others": 1, "draft by reading": 1, "draft by quizzes": 0}
+    # Each way has weights of its own, which count where it is the answer's.
+    names = ("reading: others", "reading by draft", "reading by quizzes", "quizzes: others", "quizzes by draft")
+    assert same == {**alike, **dict.fromkeys((*names, "quizzes by reading"), 0)}

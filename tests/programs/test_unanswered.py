@@ -15,9 +15,9 @@ import keqa
 from keqa.errors import NotInDocumentsError
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError
-from keqa.programs.records import FoundQuiz, MissingQuiz
+from keqa.programs.records import FoundQuiz, MissingQuiz, Unanswered
 from keqa.programs.stages.documents import words_lacking
-from keqa.programs.unanswered import message_of
+from keqa.programs.unanswered import lines_of, message_of, without_guess
 from keqa.retrievers.base import Passage, Place
 
 SALARY = "What is the salary of Jonas Albrecht?"
@@ -487,3 +487,29 @@ def test_what_memory_kept_over_passages_is_not_read_from_them_again(own):
     record = program("Who governs the place where Jonas Albrecht lives?").record
     assert ({one.source for one in record.quizzes}, record.answer_source) == ({"memory"}, "summary")
     assert engine.count["Summarize"] == 1
+
+
+def test_the_lines_say_what_was_searched_read_and_found_and_never_the_guess():
+    gone, kinds = [], ("nothing found", "nothing supports an answer", "sources contradict each other")
+    for number, kind in enumerate(kinds):
+        gone.append(MissingQuiz(quiz=number, asked=f"Who {number}?", kind=kind, searched=[f"Who {number}?"]))
+    gone[1] = gone[1].model_copy(update={"searched": ["a", "b"], "read": ["One", "Two"], "why": "so"})
+    gone[2] = gone[2].model_copy(update={"searched": [], "answers": ["“x”", "“y”"]})
+    known = [FoundQuiz(quiz=3, asked="Where?", answer="Oslo", source=one) for one in ("memory", "passages")]
+    about = {"kind": kinds[0], "asked": "Who?", "guess": "Ann", "message": "Not there."}
+    found = Unanswered(**about, missing=gone, found=known)
+    assert lines_of(found) == [
+        ("Missing: “Who 0?”: nothing found", []),
+        ("Missing: quiz 1, “Who 1?”: nothing supports an answer (so)", ["Searched for: a; b", "Read: One; Two"]),
+        (
+            "Missing: quiz 2, “Who 2?”: sources contradict each other",
+            ["Searched for: nothing", "A source says: “x”", "A source says: “y”"],
+        ),
+        ("Known: quiz 3, “Where?”: Oslo (from memory)", []),
+        ("Known: quiz 3, “Where?”: Oslo (from the documents)", []),
+    ]
+    assert (without_guess(None), "guess" in without_guess(found), without_guess(found)["asked"]) == (
+        None,
+        False,
+        "Who?",
+    )

@@ -113,6 +113,7 @@ def test_a_retriever_stays_what_it_is_and_search_many_is_added(retriever):
         lambda query, k: TEXTS[:k],
         lambda query, how_many: TEXTS[:how_many],
         lambda query, *, top_k=1: TEXTS[:top_k],
+        lambda query, *, k: TEXTS[:k],
         lambda query, timeout=5.0: TEXTS[: int(timeout)],
         lambda query: iter(TEXTS),
         VectorStore(),

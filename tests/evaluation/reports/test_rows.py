@@ -4,7 +4,7 @@ from fixtures.run_files import shown
 from keqa.errors import InputError
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.paper import by_facet
-from keqa.evaluation.reports.rows import entries_of, groups_of, main_rows
+from keqa.evaluation.reports.rows import entries_of, groups_of, main_rows, sweep
 
 
 @pytest.mark.parametrize(
@@ -151,3 +151,11 @@ def test_table_1_says_whose_lead_it_shows(scored):
     assert "KEQA w/o R's lead in F1 mean" in [column.full for column in grid.columns]
     assert grid.notes[-1] == "KEQA w/o R is the best in every column."
     assert not any("KEQA " in note.replace("KEQA w/o R", "") for note in grid.notes)
+
+
+def test_a_curve_is_of_rows_that_show_the_same(scored):
+    runs = [scored("keqa", (1, 0), label=f"keqa-{n}", top_k=n) for n in (7, 3)]
+    runs.append(scored("keqa", (1, 0), label="keqa-5", top_k=5, prompts="learned"))
+    entries = entries_of(runs)
+    assert [entry.label for entry in sweep(entries, "keqa", "top_k")] == ["keqa-3", "keqa-7"]
+    assert sweep(entries[:1], "keqa", "top_k") == sweep(entries, "rag", "top_k") == []

@@ -1,14 +1,36 @@
 """What experiments will cost, from a rehearsal without a language model."""
 
 import pytest
+from fixtures.run_files import make_line, make_run, shown, write_run
 
 from keqa.data.example import as_examples
-from keqa.evaluation.reproduction.estimate import CostBounds, Estimate, counter, estimate, estimates, price
-from keqa.evaluation.reproduction.rehearsal import Spent
+from keqa.errors import InputError, KeqaError
+from keqa.evaluation.questions import Questions
+from keqa.evaluation.reproduction import training
+from keqa.evaluation.reproduction.estimate import (
+    CostBounds,
+    Estimate,
+    TrainingCost,
+    counter,
+    estimate,
+    estimate_compilation,
+    estimate_compiling,
+    estimate_labels,
+    estimate_reference,
+    estimates,
+    expected,
+    price,
+    spent_by_run,
+    spent_on_training,
+    spent_table,
+)
+from keqa.evaluation.reproduction.rehearsal import Spent, rehearsed_program
+from keqa.lms.factory import Roles
+from keqa.optimize.options import Split
 from keqa.programs.build import Parts
+from keqa.programs.records import CallCost, Cost
 from keqa.programs.registry import METHODS, parse_spec
-
-pytestmark = pytest.mark.process
+from keqa.programs.saving.folder import about, load
 
 
 @pytest.fixture
@@ -100,3 +122,104 @@ def test_the_table_sums_up_and_says_which_price_is_unknown():
         (["all", "hosted_vllm/mine", "5"], ["10", "20"], ["unknown", "unknown"]),
     ]
     assert "hosted_vllm/mine is unknown" in unknown.notes[1]
+
+
+MODEL = "openai/gpt-4o-mini"
+ROLES = dict.fromkeys(("task", "consistency", "utility"), MODEL)
+TRAIN = as_examples({"question": f"Who is number {n}?", "answer": f"a{n}", "one_hop": n < 10} for n in range(40))
+
+
+def test_what_is_learned_beforehand_is_rehearsed(retriever):
+    found = retriever("A passage.", "Another one.")
+    # Of 10 questions asked at once and 30 that are decomposed, three of each: without passages, and with each of two.
+    reference = estimate_reference("R", TRAIN, found, {"tries": 2, "top_k": 2}, MODEL)
+    assert (reference.dataset, reference.label, reference.questions) == ("training", "R", 40)
+    assert [one.calls for one in reference.bounds[MODEL]] == [40 * 3] * 2
+    assert all(one.read > one.written > 0 for one in reference.bounds[MODEL])
+    plain = Estimate("nq", "rag", 40, {MODEL: CostBounds(Spent(40, 400, 80), Spent(80, 800, 160))})
+    # The most: 30 are learned from, and each of 10 is asked of the program, of six sets for it, and of two predictors.
+    compiled = estimate_compiling(plain, "rag-compiled", 2)
+    bounds = {MODEL: CostBounds(Spent(40, 400, 80), Spent(200, 2000, 400))}
+    assert compiled == Estimate("training", "rag-compiled", 40, bounds)
+    # The comparisons of three draws of two quizzes, where nothing is known.
+    labels = estimate_labels("nq", TRAIN, Parts(found, None, {"tries": 3}), ROLES, "judge")
+    assert (labels.dataset, labels.label, labels.questions) == ("nq", "labels of Table 2 by judge", 40)
+    assert [one.calls for one in labels.bounds["judge"]] == [0, 40 * 2 * 3]
+    options = {"boundary": False, "tuning": False, "boundary_tries": 5, "optimizer": "bootstrap"}
+    parts = Parts(found, None, {})
+    whole = estimate_compilation(parse_spec("rag"), parts, Split(TRAIN[:30], TRAIN[30:]), ROLES, options)
+    assert (whole.dataset, whole.label, whole.questions) == ("training", "rag", 30)
+    # What is asked twice is counted once.
+    shared = estimate_compilation(parse_spec("rag"), parts, Split(TRAIN, TRAIN), ROLES, options)
+    assert [[one.calls for one in found.bounds[MODEL]] for found in (whole, shared)] == [[40, 40]] * 2
+
+
+def test_what_a_smaller_run_cost_is_expected_of_a_larger(tmp_path):
+    cost = Cost(by_role={"task": CallCost(samples=2, prompt_tokens=10, completion_tokens=3)})
+    made = make_run("rag", [make_line(n, 1.0, cost=cost) for n in range(4)])
+    assert spent_by_run(tmp_path, "rag", {"task": MODEL}) is None
+    write_run(tmp_path / "rag.jsonl", made)
+    found = spent_by_run(tmp_path, "rag", {"task": MODEL})
+    assert found == (4, {MODEL: Spent(8, 40, 12)})
+    plain = Estimate("nq", "rag", 40, {MODEL: CostBounds(Spent(), Spent())})
+    assert expected(plain, None) is plain
+    assert expected(plain, found).expected == {MODEL: Spent(80, 400, 120)}
+    assert expected(plain, found, 2).expected == {MODEL: Spent(4, 20, 6)}
+    spent = {"gpt-3.5-turbo": Spent(8, 1_000_000, 0)}
+    assert shown(spent_table([("nq", "rag", found), ("nq", "keqa", (4, spent))])) == [
+        ["nq", "rag", "8", "40", "12", "0.00"],
+        ["nq", "keqa", "8", "1000000", "0", "0.50"],
+        ["all", "", "16", "1000040", "12", "0.50"],
+    ]
+
+
+def test_a_rehearsed_and_a_built_reference_are_saved_with_what_they_cost(retriever, scripted, tmp_path):
+    found = retriever("A passage.", "Another one.")
+    reference = load(rehearsed_program(TRAIN, found, tmp_path / "rehearsed", 2), found).picking.reference
+    assert [(one.passage, one.helpful) for one in reference.entries] == [
+        ("A passage.", True),
+        ("Another one.", False),
+    ] * 5
+    assert (reference.least, reference.form) == (0, "joint")
+    assert load(rehearsed_program([], found, tmp_path / "none", 2), found).picking.reference is None
+
+    def reply(name, inputs, config):
+        return {"reasoning": "So.", "answer": "a1" if "Another" in inputs.get("passages", "") else "x"}
+
+    lm, _ = scripted(reply)
+    lms, how = Roles(lm, lm, lm), {"in_flight": 1, "progress": lambda *_: None, "command": "mine"}
+    learned = Questions("mine", "train", 0, TRAIN[1:3])
+    built = training.build_program(found, lms, learned, tmp_path / "built", **how)
+    assert built == training.Built(tmp_path / "built", helpful=1, harmful=0, problems=[])
+    said = about(built.folder)
+    assert (said["questions"], said["reference"]) == ({"train": 2, "validation": 0}, {"helpful": 1, "harmful": 0})
+    assert (said["problems"], said["command"]) == ([], "mine")
+    # Each question without passages, with the first, and with both.
+    assert spent_on_training(built.folder, MODEL) == TrainingCost({MODEL: Spent(6, 60, 18)}, 2, 0, 0)
+    reference = load(built.folder, found).picking.reference
+    assert [(one.passage, one.helpful) for one in reference.entries] == [("Another one.", True)]
+    assert (reference.least, reference.form) == (0, "joint")
+    assert len(load(built.folder, found).learned.train) == 2
+    with pytest.raises(KeqaError, match="no/such"):
+        training.build_program(found, lms, learned, tmp_path / "built", embedder="no/such", **how)
+    # Nothing is learned where no passage makes a difference.
+    same = training.build_program(retriever("A passage."), lms, learned, tmp_path / "empty", **how)
+    assert (same, (tmp_path / "empty").exists()) == (training.Built(None, problems=[]), False)
+
+
+def test_what_a_baseline_learned_is_saved_with_what_it_cost(retriever, scripted, tmp_path):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": "a1"})
+    parts, folder, begun = Parts(retriever("A passage."), Roles(lm, lm, lm), {}), tmp_path / "rag", []
+    how = {"in_flight": 1, "progress": lambda *_: None, "command": "mine", "optimizer": "bootstrap", "tuning": False}
+    how["before_first"] = lambda: begun.append(1)
+    assert training.compile_baseline(parse_spec("rag"), parts, TRAIN[:4], folder, **how) is False
+    assert (begun, (tmp_path / "rag.work").is_dir(), about(folder)["command"]) == ([1], True, "mine")
+    cost = spent_on_training(folder, MODEL)
+    assert cost == TrainingCost({MODEL: Spent(8, 80, 24)}, learned=4, held=4, rounds=2)
+    assert (cost.asked, cost.asks(4), cost.asks(40)) == (12, 12, 30 + 2 * 10)
+    assert spent_on_training(tmp_path / "none", MODEL) is None
+    # A program of other questions is not replaced, and nobody is asked before that is said.
+    engine.calls.clear()
+    with pytest.raises(InputError, match=r"compiled from other sources \(training questions"):
+        training.compile_baseline(parse_spec("rag"), parts, TRAIN[9:12], folder, **how)
+    assert engine.calls == []

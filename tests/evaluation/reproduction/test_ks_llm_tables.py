@@ -102,3 +102,7 @@ def test_table_3_is_a_case_that_only_ks_llm_gets_right():
     assert found["evidence"][0] == "Its mayor is Ann Berg. (0.50)"
     assert found["KS-LLM"] == ["Ann Berg", "Boston Braves"]
     assert [grid.name for grid in ks_llm_tables([RUNS[0]])] == ["ks-llm-table1"]
+    # Of two that it gets right the one that others get wrong, though they were not asked both.
+    both = run("ks-llm", line(1, True, quizzes=[NOT_HELD]), line(2, True, quizzes=[NOT_HELD]))
+    (case,) = [grid for grid in ks_llm_tables([run("standard", line(2, False)), both]) if grid.name == "ks-llm-table3"]
+    assert shown(case)[0][1] == "Question 2?"

@@ -14,8 +14,8 @@ PASSAGE = make_passage("p", "read text")
 LM = "transformers/small@0123"
 
 
-def write(folder, label, lines, dataset="nq"):
-    run = make_run(label.removesuffix("-compiled"), lines, label=label, dataset=dataset, model=LM, command="secret")
+def write(folder, label, lines, dataset="nq", model=LM):
+    run = make_run(label.removesuffix("-compiled"), lines, label=label, dataset=dataset, model=model, command="secret")
     write_run(folder / dataset / f"{label}.jsonl", run)
 
 
@@ -98,6 +98,9 @@ def test_rows_in_which_keqa_loses_are_named(tmp_path):
     write(tmp_path / "lm", "rag", [make_line(n, 1.0) for n in range(4)])
     write(tmp_path / "lm", "keqa", [make_line(n, 0.0, 0.5) for n in range(4)])
     assert tables(tmp_path)[0].notes[-1] == "KEQA is behind: Always retrieve on NQ-open (-0.500, beyond chance)."
+    # One that is served has no revision.
+    write(tmp_path / "served", "rag", [make_line(1, 1.0)], model="openai/served")
+    assert {run.lm for run in real.collected_runs(tmp_path)} == {"transformers/small", "openai/served"}
 
 
 def test_what_went_wrong_is_counted_by_kind(tmp_path):

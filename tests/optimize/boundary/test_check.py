@@ -71,6 +71,12 @@ def test_the_most_frequent_answer_is_what_would_be_given(right, texts, known):
     assert one.mastery == known
 
 
+def test_an_option_is_the_same_by_its_letter_and_by_its_text():
+    quiz = quiz_of(0, "-++--", ["B", "A", "Ann", "x", "y"])
+    quiz = quiz.model_copy(update={"answer_type": "choice", "choices": ["Ann", "Bo"]})
+    assert [one.mastery for one in readings(quiz, "draws")] == [1]
+
+
 def test_the_figures_of_judgements():
     quizzes = [quiz_of(0, "+++++"), quiz_of(1, "-----"), quiz_of(2, "--+++"), quiz_of(3, "-?-?-", "x?y?z")]
     seen = [readings(quiz, "draft")[0] for quiz in quizzes]

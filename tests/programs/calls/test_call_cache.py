@@ -2,6 +2,7 @@ import itertools
 from contextlib import suppress
 
 import dspy
+import litellm
 import pytest
 from servers.openai_server import OpenAIServer, markers
 
@@ -10,10 +11,10 @@ from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls import call_cache
+from keqa.programs.calls.ask import keeping
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
-
-pytestmark = pytest.mark.process
 
 TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
 
@@ -43,6 +44,7 @@ def drawn(path):
     return [[sample.text for sample in line.record.quizzes[0].samples] for line in read_run(path).lines]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("opened", ["once", "twice"])
 def test_a_second_run_is_answered_from_it_in_another_process_too(roles, cache, numbered, tmp_path, opened):
     first = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "first.jsonl", cache=cache)
@@ -62,6 +64,7 @@ def test_a_second_run_is_answered_from_it_in_another_process_too(roles, cache, n
     assert answers[0] == answers[1]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("together", [True, False], ids=["one request", "a request each"])
 def test_it_never_makes_draws_equal(roles, cache, numbered, tmp_path, monkeypatch, together):
     if not together:
@@ -77,6 +80,7 @@ def test_it_never_makes_draws_equal(roles, cache, numbered, tmp_path, monkeypatc
     assert numbered.count == before
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("settings", "again", "equal"),
     [
@@ -92,6 +96,7 @@ def test_samples_without_an_identity_or_of_two_are_two(roles, cache, settings, a
     assert (first == second) is equal
 
 
+@pytest.mark.server
 async def test_an_awaited_call_is_answered_by_a_blocking_one(roles, cache, numbered):
     with cache.installed():
         assert roles.task("Who?") == await roles.task.acall("Who?")
@@ -110,12 +115,14 @@ def test_a_model_in_this_process_is_cached_too(programmed, cache):
     assert [record.cost.by_role["task"].prompt_tokens for record in records] == [10, 10]
 
 
+@pytest.mark.server
 def test_without_a_file_every_call_is_made(roles, numbered):
     with CallCache(None).installed():
         assert roles.task("Who?") != roles.task("Who?")
     assert numbered.count == 2
 
 
+@pytest.mark.server
 def test_a_question_that_is_asked_again_does_not_get_the_reply_that_it_failed_with(roles, cache, numbered, tmp_path):
     answers = numbered.reply
     numbered.reply = lambda messages, n, body: ["no format"] if "Town1" in str(messages) else answers(messages, n, body)
@@ -129,6 +136,7 @@ def test_a_question_that_is_asked_again_does_not_get_the_reply_that_it_failed_wi
     assert numbered.count == before + 1
 
 
+@pytest.mark.server
 def test_a_question_that_was_never_asked_is_answered_from_it_beside_one_that_is_asked_again(
     roles, cache, numbered, tmp_path
 ):
@@ -157,6 +165,7 @@ def test_another_file_is_refused(tmp_path):
 
 
 # As on a disk that is full, and where the file is damaged.
+@pytest.mark.server
 @pytest.mark.parametrize(("harm", "cannot"), [("PRAGMA query_only = 1", "written"), ("DROP TABLE calls", "read")])
 def test_a_file_that_cannot_be_used_ends_the_run_and_fails_no_question(roles, cache, numbered, tmp_path, harm, cannot):
     cache._file._file.execute(harm)
@@ -169,6 +178,7 @@ def test_a_file_that_cannot_be_used_ends_the_run_and_fails_no_question(roles, ca
         KEQA(None, lms=roles, decompose=False)("Who?")
 
 
+@pytest.mark.server
 def test_no_key_is_in_the_file(numbered, tmp_path):
     roles = build_roles("openai/scripted", api_base=numbered.api_base, api_key="sk-a-secret-of-mine")
     with CallCache(tmp_path / "calls.sqlite") as cache, cache.installed():
@@ -176,3 +186,31 @@ def test_no_key_is_in_the_file(numbered, tmp_path):
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"sk-a-secret" not in content
     assert b"127.0.0.1" not in content
+
+
+def test_the_replies_of_client_libraries_are_kept_until_they_are_of_no_use(cache):
+    chat = litellm.ModelResponse(choices=[{"message": {"content": "Ann"}}], usage={"prompt_tokens": 3})
+    text = litellm.TextCompletionResponse(choices=[litellm.utils.TextChoices(text="Bo")])
+    for place, (reply, said) in enumerate(((chat, lambda one: one.message.content), (text, lambda one: one.text))):
+        request = {"model": "m", "prompt": place, "temperature": 0.0}
+        cache.put(request, reply)
+        with keeping(None) as kept:
+            found = cache.get({**request, "timeout": 3})
+        assert (type(found), [said(one) for one in found.choices]) == (
+            type(reply),
+            [said(one) for one in reply.choices],
+        )
+        key = call_cache._key_of(request, ())
+        assert call_cache.is_sound(key, cache._file.get(key))
+        for forget in kept:
+            forget()
+        assert cache.get(request) is None
+    cache.put({"temperature": 0.0}, "of another kind")
+    assert (cache.get({"temperature": 0.0}), cache.hits, cache.misses) == (None, 2, 3)
+    record = {"record": {"outputs": ["x"]}, "usage": {}}
+    harmed = [
+        {},
+        {**record, "usage": {"prompt_tokens": -1}},
+        {"reply": {"choices": []}, "kind": "ModelResponse", "usage": {}},
+    ]
+    assert [call_cache.is_sound("x", one) for one in harmed] == [False] * 3

@@ -82,6 +82,7 @@ def test_each_attempt_draws_again_and_a_repeated_one_the_same(scripted, retrieve
         seen: list[list[int]] = []
 
         def reward(arguments: dict[str, Any], prediction: dspy.Prediction) -> float:
+            assert None not in {config.seed for _, _, config in engine.calls}
             # They are asked side by side.
             seen.append(sorted(config.seed for name, _, config in engine.calls if name == "AnswerQuiz"))
             engine.calls.clear()
