@@ -100,9 +100,14 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
     """The keys of the environment, of language models and of DSPy's own, the longest first."""
     default = getattr(getattr(sys.modules.get("dspy"), "settings", None), "lm", None)
     found = {secret for lm in (*lms, default) for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
-    for name, value in os.environ.items():
-        found |= {value} if _VARIABLE.search(name) else set(_passwords(value))
+    found |= _of_environment(tuple(os.environ.items()))
     return tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=lambda one: (-len(one), one)))
+
+
+@lru_cache(maxsize=4)
+def _of_environment(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    found = ([value] if _VARIABLE.search(name) else _passwords(value) for name, value in variables)
+    return frozenset(key for keys in found for key in keys)
 
 
 def _hide_keys(text: str, keys: Sequence[str]) -> str:
