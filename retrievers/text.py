@@ -148,6 +148,8 @@ _OF_LETTERS: Final = {**_SCRIPTS, "ru": re.compile(r"[\u0400-\u04ff]")}
 _OTHER_SCRIPT: Final = re.compile(rf"[\u0370-\u06ff{JOINED}]")
 _LATIN: Final = tuple(code for code in ("en", *STEMMED) if code not in _OF_LETTERS)
 _WORD: Final = re.compile(r"[^\W\d_]+")
+# The same of ASCII, in a tenth of the time.
+_PARTED: Final = "".join(char if char.isalpha() else " " for char in map(chr, range(128)))
 # So many words of a passage are looked at, and so many of them at least are function words of its language, which is
 # another than that of the index only where it is clearly ahead.
 _LONGEST_FUNCTION_WORD: Final = 12
@@ -211,9 +213,9 @@ def language_of_text(text: str, main: str = "en") -> str:
     words = text.lower().split()
     if main == "en" and sum(map(ENGLISH.__contains__, words)) >= _CLEARLY * len(words):
         return main
-    words = _WORD.findall(text.lower())
-    found = Counter(code for word in words for code in languages_of_word(word))
-    best = max(_LATIN, key=lambda code: (found[code], code == main))
+    words = text.lower().translate(_PARTED).split() if text.isascii() else _WORD.findall(text.lower())
+    found = Counter(code for codes in filter(None, map(languages_of_word, words)) for code in codes)
+    best = max((code for code in _LATIN if found[code]), key=lambda code: (found[code], code == main), default=main)
     enough = found[best] >= max(_LEAST_WORDS, _CLEARLY * len(words))
     return best if enough and found[best] >= _CLEARLY_AHEAD * found[main] else main
 
