@@ -32,6 +32,9 @@ export NO_MKDOCS_2_WARNING := 1
 export TOKENIZERS_PARALLELISM := false
 # There is a process for each core.
 test quick mutants: export OMP_NUM_THREADS := 1
+# Bytecode is kept also where the environment asks for none, as containers do: without it every process compiles all
+# tests and all of KEQA again, which takes most of its start.
+test quick mutants: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test quick check mutants docs wheel clean
 .DELETE_ON_ERROR:

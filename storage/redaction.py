@@ -42,7 +42,7 @@ HOST = re.compile(
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
 _USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
 _NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)
-_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)S?$", re.IGNORECASE)
+_VARIABLE = tuple(f"{kind}{s}" for kind in ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSPHRASE") for s in ("", "S"))
 # Shorter keys are placeholders such as "none", which would be found in the middle of words.
 _SHORTEST = 8
 _IN_PART = 12
@@ -101,7 +101,7 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
     default = getattr(getattr(sys.modules.get("dspy"), "settings", None), "lm", None)
     found = {secret for lm in (*lms, default) for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
     for name, value in os.environ.items():
-        found |= {value} if _VARIABLE.search(name) else set(_passwords(value))
+        found.update((value,) if name.upper().endswith(_VARIABLE) else _passwords(value))
     return tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=lambda one: (-len(one), one)))
 
 
