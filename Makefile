@@ -1,6 +1,6 @@
 # make demo    the demonstration on the testbed, in an environment of its own (.venv)
 # make test    everything that the tests need, and the tests, in as many processes as there are cores
-# make quick   the tests that need no model, no server and no other process, and work for less than about a second
+# make quick   the tests that need no model, no server and no other process, and work for less than half a second or so
 # make check   style and types
 # make mutants how many random changes of the code the tests notice: half an hour on two cores
 # make docs    the documentation with a reference of all modules, as a site in build/site

@@ -370,6 +370,10 @@ def test_records_that_a_program_holds():
     assert [str(problem) for problem in loaded.problems] == ["example 2: there is no answer"]
     with pytest.raises(InputError, match=r"^the data given for nq holds no question that can be used"):
         BENCHMARKS["nq"].from_rows([])
+
+
+@pytest.mark.slow
+def test_a_dataset_of_the_hubs_library_is_read_as_its_records_are():
     datasets = pytest.importorskip("datasets")
     for name, record in HUB_ROWS.items():
         row = [RECORDS[record]]
