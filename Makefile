@@ -1,6 +1,6 @@
 # make demo    the demonstration on the testbed, in an environment of its own (.venv)
 # make test    everything that the tests need, and the tests, in as many processes as there are cores
-# make quick   the tests that need no model, no server and no other process, and work for less than about a second
+# make quick   the tests that need no model, no server and no other process, and work for less than half a second or so
 # make check   style and types
 # make mutants how many random changes of the code the tests notice: half an hour on two cores
 # make docs    the documentation with a reference of all modules, as a site in build/site
@@ -32,6 +32,9 @@ export NO_MKDOCS_2_WARNING := 1
 export TOKENIZERS_PARALLELISM := false
 # There is a process for each core.
 test quick mutants: export OMP_NUM_THREADS := 1
+# Bytecode is kept also where the environment asks for none, as containers do: without it every process compiles all
+# tests and all of KEQA again, which takes most of its start.
+test quick mutants: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test quick check mutants docs wheel clean
 .DELETE_ON_ERROR:

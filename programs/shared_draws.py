@@ -28,6 +28,8 @@ from keqa.programs.stages.probabilities import LOGPROBS, tokens_in
 from keqa.storage.journal import SqliteStore
 from keqa.storage.redaction import without_secrets
 
+_MOST_SPECS = 64
+
 
 class _Failed(Record):
     """A `CallError`."""
@@ -81,6 +83,7 @@ class SharedDraws:
         self.probabilities, self.largest, self._store = probabilities, largest, store
         self._calls: dict[str, Future[_Made | None]] = {}
         self._lock = threading.Lock()
+        self._specs: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, Any]]] = {}
 
     def sharing(self, program: KEQA, gate: Gate | None = None) -> KEQA:
         """A copy of a program, with another gate where one is given, that reads its tries from here."""
@@ -169,7 +172,22 @@ class SharedDraws:
         hidden = question_digest(*context().asked) if current().hides is not None else ""
         found = shown if arguments.get("demos") is not None else ""
         drawn = [config, bool(self.probabilities), nth]
-        return [lm_spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
+        return [self._spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
+
+    def _spec(self, lm: Any) -> dict[str, Any]:
+        """As `lm_spec`, which for a language model that is served takes longer than all else of a call already made."""
+        if hasattr(getattr(lm, "engine", None), "path"):
+            # Its weights may change.
+            return lm_spec(lm)
+        settings = dict(getattr(lm, "kwargs", None) or {})
+        key = (str(getattr(lm, "model", None)), str(getattr(lm, "model_type", None)), repr(settings))
+        known = self._specs.get(key)
+        if known is None:
+            if len(self._specs) >= _MOST_SPECS:
+                self._specs.clear()
+            # The settings are kept: nothing else comes to be at the place that one of them is shown by.
+            known = self._specs[key] = settings, lm_spec(lm)
+        return known[1]
 
 
 def _plain(prediction: dspy.Prediction) -> dict[str, list[Any]]:

@@ -200,6 +200,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Let no garbage be looked for at the end: to pass over all that tests and libraries leave takes seconds."""
+    gc.freeze()
+
+
 _LONGEST = ("test_examples.py", "test_readme.py")
 _NEEDED_BY_FIXTURE = {"server": "server", "elasticsearch_url": "server", "engine": "model", "tiny_folder": "model"}
 

@@ -1,5 +1,6 @@
 """The commands of ``keqa``. A command's module is loaded when it is wanted, and nothing heavy before that needs it."""
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -44,6 +45,8 @@ class _Lazily(TyperGroup):
         return list(_COMMANDS)
 
 
+# Whoever calls the command line more than once in a process needs no more than one of each.
+@cache
 def _made(name: str, command: Any) -> Any:
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)

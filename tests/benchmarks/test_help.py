@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 FILES = sorted(Path(__file__).resolve().parents[2].joinpath("benchmarks").glob("*.py"))
-BENCHMARKS = [path for path in FILES if "__main__" in path.read_text(encoding="utf-8")]
+SOURCES = {path: path.read_text(encoding="utf-8") for path in FILES}
+# To import torch takes longer than all else that is imported here.
+BENCHMARKS = [
+    pytest.param(path, marks=pytest.mark.model if "import torch" in source else ())
+    for path, source in SOURCES.items()
+    if "__main__" in source
+]
 
 
 @pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)

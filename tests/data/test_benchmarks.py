@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fixtures.drawing import at_most
 from fixtures.examples import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,7 +77,7 @@ VALUES = LEAVES | OBJECTS | st.lists(LEAVES | OBJECTS | st.lists(LEAVES, max_siz
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-@settings(max_examples=50)
+@settings(max_examples=at_most(50))
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=30))
 def test_any_record_is_an_example_or_left_out_or_an_input_error(name, record):
     with suppress(InputError):
@@ -369,6 +370,10 @@ def test_records_that_a_program_holds():
     assert [str(problem) for problem in loaded.problems] == ["example 2: there is no answer"]
     with pytest.raises(InputError, match=r"^the data given for nq holds no question that can be used"):
         BENCHMARKS["nq"].from_rows([])
+
+
+@pytest.mark.slow
+def test_a_dataset_of_the_hubs_library_is_read_as_its_records_are():
     datasets = pytest.importorskip("datasets")
     for name, record in HUB_ROWS.items():
         row = [RECORDS[record]]

@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -147,7 +148,7 @@ def test_an_element_and_a_document_are_bounded_however_they_are_packed(tmp_path,
         json_document(path)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.sampled_from([".jsonl", ".csv", ".tsv", ".jsonl.gz"]))
 def test_any_bytes_are_questions_or_an_input_error(tmp_path, data, suffix):
     path = tmp_path / f"x{suffix}"

@@ -196,7 +196,7 @@ def test_questions_that_change_during_a_run_end_it_and_what_was_answered_is_kept
 def test_the_calls_are_not_remembered(run):
     base_lm.GLOBAL_HISTORY.clear()
     before = len(dspy.settings.trace or [])
-    run(200)
+    run(80)
     assert len(base_lm.GLOBAL_HISTORY) <= 64
     assert len(dspy.settings.trace or []) == before
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -173,7 +174,7 @@ def test_failed_and_impaired_questions_are_asked_again_where_it_is_wanted(begun)
 
 
 @given(cut=st.integers(min_value=0, max_value=5000))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=at_most(60))
 def test_wherever_it_was_cut_off_it_goes_on_from_the_last_whole_line(path, cut):
     path.parent.mkdir(exist_ok=True)
     parts = [header_line(header()), run_line(line("b")), run_line(line("a"))]

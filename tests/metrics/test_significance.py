@@ -1,6 +1,7 @@
 import tracemalloc
 
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +67,7 @@ def test_many_questions_take_no_more_memory_at_once():
     assert interval.low < 0.5 < interval.high
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @given(SCORES)
 def test_swapping_the_methods_mirrors_the_interval(pairs):
     a, b = [x for x, _ in pairs], [y for _, y in pairs]

@@ -199,6 +199,7 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
 # Which questions, programs and options.
 
 
+@pytest.mark.slow
 def test_compiling_over_documents_of_ones_own(setting, compiled, tmp_path):
     world = setting(unanswered="say", look_first=False)
     found = compiled(world)

@@ -526,6 +526,9 @@ def test_every_predictor_learns_from_what_came_out_right(setting, bootstrapped):
     }
     assert not any(counts(world.program).values())
 
+
+@pytest.mark.slow
+def test_demonstrations_are_drawn_by_the_seed(setting, bootstrapped):
     def demos(seed):
         program, *_ = bootstrapped(setting(), sets=1, seed=seed)
         return [dict(demo) for demo in program.answering.answer.demos]

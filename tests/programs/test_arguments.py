@@ -10,6 +10,7 @@ from typing import Annotated
 import dspy
 import pytest
 from fixtures.boundary import make_model
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -270,7 +271,7 @@ ARGUMENTS = [
 
 
 @pytest.mark.slow
-@settings(deadline=5000, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=5000, max_examples=at_most(500), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(ARGUMENTS), st.text(min_size=1) | JSON.map(json.dumps))
 def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument, text):
     method, name = argument

@@ -9,6 +9,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.drawing import at_most
 from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,7 +78,7 @@ alphas = st.fractions(min_value=Fraction(1, 20), max_value=1, max_denominator=20
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=at_most(250))
 @given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), judge=judges, alpha=alphas)
 def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, alpha):
     stage = Scripted(draws, judge, VoteGate(alpha))

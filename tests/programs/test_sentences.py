@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from fixtures.drawing import at_most
 from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,7 +160,7 @@ def test_the_newer_of_two_dates(first, second, expected):
     assert newer(first, second) is expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=at_most(100))
 @given(
     st.text("aB.!? \n北京1是", max_size=100), st.text("aB.!? \n北京1是", max_size=100), st.text("aB 北京1", max_size=9)
 )
@@ -235,7 +236,7 @@ def test_three_sentences_at_most_and_chinese_by_character():
     assert supporting_sentences("北京是中国的首都。上海在海边。市长是李安。", "谁是市长？", "李安") == ["市长是李安。"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=at_most(100))
 @given(st.text("ab.!? \n北京。A1", max_size=200), st.text("ab 北京A1", max_size=10))
 def test_sentences_are_parts_of_the_text(text, answer):
     for sentence in supporting_sentences(text, "a b 北京", answer):

@@ -224,7 +224,7 @@ def test_a_store_keeps_them_beyond_the_process(norway, tmp_path):
     assert (first.known, second.known, second.certainty) == (True, False, pytest.approx(0.25))
 
 
-@pytest.mark.parametrize("change", ["quiz", "seed", "tries", "demonstrations", "choices", "probabilities"])
+@pytest.mark.parametrize("change", ["quiz", "seed", "tries", "demonstrations", "choices", "probabilities", "settings"])
 def test_other_draws_are_not_shared(norway, change):
     program, engine = norway()
     engine.probability = 0.5
@@ -240,6 +240,8 @@ def test_other_draws_are_not_shared(norway, change):
     elif change == "probabilities":
         other = SharedDraws(probabilities=True)
         other._calls = draws._calls
+    elif change == "settings":
+        program.examination.quiz.lm.kwargs["max_tokens"] = 100
     else:
         setattr(program.examination, change, 6)
     quiz_of(other.sharing(program), **asked)

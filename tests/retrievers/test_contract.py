@@ -12,6 +12,7 @@ from typing import ClassVar
 from unittest.mock import patch
 
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -620,7 +621,7 @@ def test_words_weigh_as_bm25_says_and_any_text_is_a_question(build, passages):
     for more in ("stripes ? OR (" * 10_000, " ".join(f"w{n}" for n in range(20_000))):
         assert ids(retriever.search(f"zebra {more}", 1)) == ["p4"]
 
-    @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @settings(max_examples=at_most(50), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     @given(st.text(st.characters(exclude_categories=())))
     def searched(query):
         assert len(retriever.search(query)) <= 4

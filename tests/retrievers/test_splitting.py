@@ -1,4 +1,5 @@
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ def squeezed(text):
     return "".join(text.split())
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(prose, st.sampled_from([20, 100]))
 def test_nothing_is_lost_and_no_passage_is_too_long(text, target):
     passages = split_text(text, target)
@@ -75,7 +76,7 @@ def test_where_sentences_end(expected):
     assert stripped_sentences(joined) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(st.text("ab\x1c .", max_size=300))
 def test_the_length_of_plain_text_is_counted_alike(text):
     assert text_length(text) == text_length(text + "é") - (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def test_a_note_of_another_build_that_is_no_note_is_passed_over(dense, note, pas
     assert opened(dense).manifest.passages == 4
 
 
+@pytest.mark.model
 @pytest.mark.parametrize("kind", ["evil.Evil", "os.Evil"])
 def test_a_folder_whose_modules_name_a_class_runs_no_code(tmp_path, kind):
     pytest.importorskip("sentence_transformers")
@@ -217,7 +219,7 @@ def test_the_record_of_the_engine_is_checked(index, meta):
 ENTRIES = ["name", "passages", "sources", "analyzer", "data", "left_out", "deleted", "x", "engine", "format"]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(ENTRIES),

@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -133,7 +134,7 @@ def test_files_of_other_kinds_lengths_and_tables_are_refused_before_faiss_reads_
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 400), bytes_=st.binary(min_size=1, max_size=8))
 def test_a_changed_head_is_refused_or_harmless(tmp_path, listed, at, bytes_):
     whole = listed.read_bytes()

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -178,7 +179,7 @@ def test_a_list_in_markdown_is_a_list(reply, items):
 
 
 @given(st.text(min_size=1).filter(lambda text: "[[ ##" not in text and "```" not in text))
-@settings(max_examples=200)
+@settings(max_examples=at_most(200))
 def test_a_reply_without_slips_is_read_as_dspy_reads_it(value):
     reply = f"[[ ## answer ## ]]\n{value}\n\n[[ ## completed ## ]]\n"
     assert adapter().parse(Answer, reply) == PLAIN.parse(Answer, reply)

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,7 +164,7 @@ def test_what_arrays_are_refused(content):
 
 
 @pytest.mark.filterwarnings("ignore:Reading")
-@settings(max_examples=300)
+@settings(max_examples=at_most(300))
 @given(st.binary(max_size=200), st.integers(0, 160), st.integers(0, 40))
 def test_no_array_file_raises_anything_else(insert, place, cut):
     content = array(np.zeros((2, 3), np.float32))
@@ -188,7 +189,7 @@ def test_every_value_comes_back(value):
         assert parse_json(text, "x") == value
 
 
-@settings(max_examples=300)
+@settings(max_examples=at_most(300))
 @given(st.binary(max_size=100) | st.text(alphabet='[]{}",:019.eE+-NaInfity\\u ', max_size=60).map(str.encode))
 def test_no_content_raises_anything_else(content):
     with suppress(ConfigurationError):

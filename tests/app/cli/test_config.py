@@ -158,6 +158,11 @@ def test_what_a_strangers_file_sets_is_not_used(keqa_command, folder, monkeypatc
     assert "keqa config trust" in ended.err
     assert keqa_command("ask", "--help").code == 0
     assert keqa_command("index", "--help").code == 0
+
+
+@pytest.mark.parametrize("text", ['lm = "openai/gpt-4o-mini"', 'index = "/etc"', '[ask]\nlm = "x/y"'])
+def test_a_command_that_takes_nothing_of_a_strangers_file_runs(keqa_command, folder, text):
+    (folder / "keqa.toml").write_text(text)
     assert keqa_command("testbed", "questions", "--count", "1").code == 0
 
 

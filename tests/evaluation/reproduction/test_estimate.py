@@ -200,11 +200,22 @@ def test_a_rehearsed_and_a_built_reference_are_saved_with_what_they_cost(retriev
     assert [(one.passage, one.helpful) for one in reference.entries] == [("Another one.", True)]
     assert (reference.least, reference.form) == (0, "joint")
     assert len(load(built.folder, found).learned.train) == 2
-    with pytest.raises(KeqaError, match="no/such"):
-        training.build_program(found, lms, learned, tmp_path / "built", embedder="no/such", **how)
     # Nothing is learned where no passage makes a difference.
     same = training.build_program(retriever("A passage."), lms, learned, tmp_path / "empty", **how)
     assert (same, (tmp_path / "empty").exists()) == (training.Built(None, problems=[]), False)
+
+
+@pytest.mark.model
+def test_an_embedder_that_is_not_there_builds_nothing(retriever, scripted, tmp_path):
+    def reply(name, inputs, config):
+        return {"reasoning": "So.", "answer": "a1" if "passages" in inputs else "x"}
+
+    lm, _ = scripted(reply)
+    how = {"in_flight": 1, "progress": lambda *_: None, "command": "mine", "embedder": "no/such"}
+    learned = Questions("mine", "train", 0, TRAIN[1:3])
+    with pytest.raises(KeqaError, match="no/such"):
+        training.build_program(retriever("A passage."), Roles(lm, lm, lm), learned, tmp_path / "built", **how)
+    assert not (tmp_path / "built").exists()
 
 
 def test_what_a_baseline_learned_is_saved_with_what_it_cost(retriever, scripted, tmp_path):

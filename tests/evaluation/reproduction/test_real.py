@@ -149,6 +149,7 @@ def test_runs_of_a_folder_of_weights_and_of_a_served_model_have_folders_of_their
     assert names == ["transformers-qwen", "hosted_vllm-Qwen3-8B"]
 
 
+@pytest.mark.slow
 def test_what_ships_is_small_and_makes_tables():
     archives = [one for one in (real._PACKAGE / "real").iterdir() if one.name.endswith(".zip")]
     assert 0 < sum(len(one.read_bytes()) for one in archives) < 25_000_000

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def test_rows_keep_their_own_settings():
     st.floats(0.05, 1.0),
     st.integers(0, 5),
 )
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 def test_a_row_draws_the_same_alone_and_in_company(logits, uniform, temperature, top_p, top_k):
     row = torch.tensor([logits], dtype=torch.float32)
     own = DrawSettings(temperature=temperature, top_p=top_p, top_k=top_k)

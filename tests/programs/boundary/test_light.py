@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from fixtures.boundary import make_model
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,7 +83,7 @@ def test_what_is_no_answer_is_no_likely_one(answers):
     assert (of_draws["consistency"], of_draws["abstained"], certainty(draws)) == (0.0, len(answers), len(answers))
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @given(
     st.sampled_from(["quiz", "draft", "draws"]),
     st.lists(st.tuples(st.none() | st.text(max_size=8), st.none() | st.floats(0, 1)), max_size=6),

@@ -6,6 +6,7 @@ from typing import Any
 import dspy
 import pytest
 from fixtures.director_of_up import QUESTION, QUIZZES, World, causes
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -71,7 +72,7 @@ def test_lists_that_are_too_long_or_empty(ask, quizzes, count, cause):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     quizzes=st.lists(
         st.lists(st.sampled_from(["Who is ", "#1", "#2", "#3", "#12", "＃2", "# 1", "?"]), max_size=3).map("".join),

@@ -11,6 +11,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.drawing import at_most
 from fixtures.one_quiz import REPLIES
 from fixtures.replies import Replies
 from hypothesis import given, settings
@@ -129,7 +130,7 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(ENTRIES, st.integers(0, 90), st.integers(1, 9), st.integers(0, 3), st.sampled_from(["similar", "random"]))
 def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
     entries = [

@@ -15,6 +15,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
+from fixtures.drawing import at_most
 from fixtures.one_quiz import Nesting
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -426,7 +427,7 @@ def shelf(tmp_path_factory):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_changed_it_is_a_program_or_a_typed_error(shelf, opened, monkeypatch, data):
     def unreachable(*args: Any):

@@ -2,6 +2,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ markup = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=at_most(200))
 @given(markup)
 def test_any_markup_is_text_or_a_typed_error(parts):
     data = "".join(parts).encode("utf-8", "surrogatepass")

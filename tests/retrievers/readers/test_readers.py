@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import office_files as files
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ def read(*paths, **options):
     return list(read_corpus(paths, **options))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(record, min_size=1, max_size=5))
 def test_records_survive_a_round_trip_in_every_format(tmp_path, records):
     (tmp_path / "c.json").write_text(json.dumps(records))

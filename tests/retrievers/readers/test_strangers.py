@@ -11,6 +11,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from fixtures.drawing import at_most
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -207,7 +208,7 @@ def test_more_than_a_hundred_are_counted():
     assert reported.lines(named=2)[-1] == "left out: 148 more"
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @given(st.text(alphabet=" \n#-*.\"'[]()a1|>\t", min_size=1, max_size=6), st.sampled_from(["", "A b. ", "# ", "---\n"]))
 def test_splitting_takes_no_more_than_its_length(unit, before):
     text = before + unit * (20_000 // len(unit))
@@ -231,7 +232,7 @@ def test_titles_of_markdown(text, title):
     assert formats.read_markdown(text.encode(), None, print).title == title
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=at_most(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=200), st.sampled_from([".txt", ".md", ".html", ".json", ".jsonl", ".tsv", ".pdf", ".jsonl.gz"])
 )

@@ -110,8 +110,8 @@ def test_other_quotes_part_cells(tmp_path, text, expected):
 
 
 def test_quotes_that_are_never_closed_take_no_more_than_the_length_of_a_file(tmp_path):
-    found, notices = rows(tmp_path, "a,b\n" + '"x,"y","z\n' * 20_000)
-    assert len(found) >= 19_999
+    found, notices = rows(tmp_path, "a,b\n" + '"x,"y","z\n' * 5_000)
+    assert len(found) >= 4_999
     assert len(notices) <= 10
 
 
