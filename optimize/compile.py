@@ -381,11 +381,7 @@ class Steps:
         candidate: KEQA = program.deepcopy()
         candidate.picking.reference = empty_reference(program, self.options).fit(entries)
         why_not = "the utility reference made answers worse on the validation questions: left out"
-        kept = self._better(program, candidate, "the utility reference", why_not)
-        if kept is candidate:
-            counts = entries.counts()
-            self.report.reference = {"helpful": counts[True], "harmful": counts[False]}
-        return kept
+        return self._better(program, candidate, "the utility reference", why_not)
 
     def _boundary(self, program: KEQA) -> Trained[Any] | None:
         """A boundary model from the training questions, where there are enough and a gate to replace."""

@@ -53,17 +53,18 @@ class Fit:
         best = min(scores, key=lambda one: log_loss(scores[one], target, weight))
         self.weights, self.scores = solved(best, slice(None)), scores[best]
 
-    def platt(self, rows: Any = slice(None)) -> tuple[float, float]:
+    def platt(self, rows: Any = slice(None), least_slope: float = 0.0) -> tuple[float, float]:
         """Slope and offset with which scores say how probable something is (Platt, 1999)."""
         pairs = np.column_stack([self.scores[rows], np.ones_like(self.scores[rows])])
-        # A little of the penalty keeps few and well divided items from a slope without end.
-        found = logistic(pairs, self.target[rows], self.weight[rows], np.array([0.01, 1e-6]))
-        return max(float(found[0]), 0.0), float(found[1])
+        # A little of the penalty keeps few and well divided items from a slope without end. Where scores rank worse
+        # than chance, the offset has to go with the least slope: it alone then says how probable things are.
+        bounds = [(least_slope, None), (None, None)]
+        slope, offset = logistic(pairs, self.target[rows], self.weight[rows], np.array([0.01, 1e-6]), bounds)
+        return float(slope), float(offset)
 
     def calibrated(self, least_slope: float = 0.0) -> tuple[Regression, Array]:
         """The regression, and how probable those of the other folds find each item."""
-        slope, offset = self.platt()
-        slope = max(slope, least_slope)
+        slope, offset = self.platt(least_slope=least_slope)
         return self._kept(slope, offset), expit(slope * self.scores + offset)
 
     def _kept(self, slope: float, offset: float) -> Regression:
@@ -81,15 +82,15 @@ class Fit:
         return Regression(bias=rounded(self.weights[-1]), signals=signals, words=words, **how)
 
 
-def logistic(features: Any, target: Array, weight: Array, penalties: Array) -> Array:
-    """Weights of a logistic regression on shares of successes, as a binomial."""
+def logistic(features: Any, target: Array, weight: Array, penalties: Array, bounds: Any = None) -> Array:
+    """Weights of a logistic regression on shares of successes, as a binomial, each within its bounds."""
 
     def loss(weights: Array) -> tuple[float, Array]:
         scores = features @ weights
         gradient = features.T @ (weight * (expit(scores) - target)) + penalties * weights
         return log_loss(scores, target, weight) + float(penalties @ weights**2) / 2, gradient
 
-    found: Array = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x
+    found: Array = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
     return found
 
 

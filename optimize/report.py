@@ -80,9 +80,12 @@ class Report:
         # A gate of the user's own may have it as another number.
         thresholds = [None if one.threshold is None else Fraction(str(one.threshold)) for one in (first, last)]
         self.settings["threshold"] = Change(*(None if one is None else fraction_text(one) for one in thresholds))
-        if isinstance(after.picking.reference, UtilityReference):
+        reference = after.picking.reference
+        if isinstance(reference, UtilityReference):
+            helpful = sum(entry.helpful for entry in reference.entries)
+            self.reference = {"helpful": helpful, "harmful": len(reference.entries) - helpful}
             # In words, such as: Herald: 3 of 41 of its …
-            self.unreliable_sources = list(map(str, after.picking.reference.unreliable_sources()))
+            self.unreliable_sources = list(map(str, reference.unreliable_sources()))
 
     @property
     def before(self) -> tuple[float, ...]:

@@ -307,7 +307,7 @@ def _table(figures: "Figures", what: str) -> "Table":
     rows = []
     for name, draws, of in (
         ("boundary model", figures.draws, figures.mastery),
-        ("vote of five draws", 5, figures.vote),
+        ("vote of the draws", figures.voting, figures.vote),
     ):
         values = (of.right, of.auroc, of.prr, of.ece, of.brier)
         rows.append((name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +28,7 @@ from keqa.cli.options import (
 )
 from keqa.errors import InputError, TooManyFailuresError
 from keqa.storage.files import check_writable
-from keqa.storage.redaction import visible
+from keqa.storage.redaction import visible, without_keys
 
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.estimate import Estimate
@@ -313,14 +314,15 @@ def compile_command(
     compiled.save(out, overwrite=force, command=invocation())
     from keqa.programs.reference.embedding import is_built_in
 
-    advice = (
-        'Ask with: keqa ask "…"' if spec.method.kind == "keqa" else f"Measure with: keqa evaluate {spec.method.name}"
-    )
-    advice += f" --program {out}"
-    advice += "".join(f" --{_LM_OPTIONS[role]} transformers/{lm}" for role, lm in compiled.saved_lms(out).items())
+    measured = f"Measure with: keqa evaluate {spec.method.name} --questions …"
+    begun = 'Ask with: keqa ask "…"' if spec.method.kind == "keqa" else measured
+    tuned = {f"--{_LM_OPTIONS[role]}": f"transformers/{lm}" for role, lm in compiled.saved_lms(out).items()}
+    needed = {"--program": out, "--index": source.index, **given(models), **tuned}
     # A model that only the folder names would not be opened.
     if learning.embedder is not None and not is_built_in(learning.embedder):
-        advice += f" --embedder {learning.embedder}"
+        needed["--embedder"] = learning.embedder
+    further = [text for flag, value in needed.items() if value is not None for text in (flag, str(value))]
+    advice = without_keys(f"{begun} {shlex.join(further)}", asked)
     emit(compiled.report.about(), [*_shown(compiled.report), advice], as_json=as_json)
 
 
@@ -411,9 +413,10 @@ def _ways(settling: Mapping[str, Any]) -> Any:
         end = Text("kept", "green") if way["settle"] == settling["kept"] else Text()
         costs = (f"{way['calls']:.1f}", f"{way['retrievals']:.1f}", f"{way['tokens']:,.0f}")
         trained = f"{way['training_score']:.3f}" if "training_score" in way else "-"
-        rows.append((way["settle"], way["is"], f"{way['score']:.3f}", trained, *costs, end))
-    names = ("settle", "questions are settled by", "score", "training", "LM calls", "retrievals", "tokens", "")
-    return _titled("The parts beside the whole, on the validation and the training questions", rows, *names)
+        rows.append((way["settle"], f"{way['score']:.3f}", trained, *costs, end))
+    names = ("settle", "score", "training", "LM calls", "retrievals", "tokens", "")
+    meant = "; ".join(f"{way['settle']}: {way['is']}" for way in settling["ways"])
+    return _titled("The parts beside the whole, on validation and training questions", rows, *names, caption=meant)
 
 
 def _predictors(report: Report) -> Iterator[Any]:
@@ -430,8 +433,8 @@ def _predictors(report: Report) -> Iterator[Any]:
     yield from rewritten
 
 
-def _titled(title: str, rows: list[Any], *names: str) -> Any:
-    return table(names, rows, title=title, title_justify="left")
+def _titled(title: str, rows: list[Any], *names: str, **more: Any) -> Any:
+    return table(names, rows, title=title, title_justify="left", caption_justify="left", **more)
 
 
 def _scores(report: Report) -> list[list[Text]]:

@@ -59,6 +59,8 @@ class Figures:
     certainty_error: float
     vote: Ranked
     draws: float
+    voting: float
+    """So many draws a quiz has for the vote, five at most: recorded outcomes may have one."""
     failed: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -151,7 +153,7 @@ def figures_of(
         _ranked(mastery, [one.mastery for one in seen]),
         fmean(abs(said - one.certainty) for said, one in zip(certainty, seen, strict=True)),
         _ranked([consistency(one.signals) for one in votes], [one.mastery for one in votes]),
-        fmean(len(one.signals.answers) for one in seen),
+        *(fmean(len(one.signals.answers) for one in some) for some in (seen, votes)),
     )
 
 

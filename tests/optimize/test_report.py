@@ -70,7 +70,7 @@ def test_one_question_has_no_interval():
     assert single.about()["score"] == {}
 
 
-def test_the_unreliable_sources_of_a_reference(setting):
+def test_a_reference_and_its_unreliable_sources(setting):
     entries = [
         UtilityEntry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
         for source, helpful in (("Herald", 3), ("Atlas", 30), ("Ledger", 1))
@@ -82,6 +82,8 @@ def test_the_unreliable_sources_of_a_reference(setting):
         "Ledger: 1 of 40 of its passages helped",
         "Herald: 3 of 40 of its passages helped",
     ]
+    # Whether this compilation learned it, or the program had it.
+    assert found.reference == {"helpful": 34, "harmful": 86}
     assert {one.name for one in found.predictors} == {name for name, _ in setting().program.named_predictors()}
     assert found.settings["tries"] == Change(3, 3)
 

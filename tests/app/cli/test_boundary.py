@@ -33,7 +33,7 @@ def test_from_questions_to_a_gate(keqa_command, folder):
     dev = ["boundary", "collect", "--testbed", "--split", "test", "--program", "testbed", "--limit", 5, "--tries", 5]
     assert keqa_command(*dev, "--out", folder / "test").code == 0
     ended = keqa_command("boundary", "check", folder / "model.json", folder / "test")
-    assert (ended.code, "vote of five draws" in ended.out) == (0, True)
+    assert (ended.code, "vote of the draws    5.00" in ended.out) == (0, True)
     keqa_command("boundary", "check", folder / "model.json", folder / "train").refused("has learned from all of these")
     keqa_command("boundary", "train", folder / "test", "--out", folder / "no.json").refused(
         "test split: nothing learns from that"

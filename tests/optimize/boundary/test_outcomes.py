@@ -81,6 +81,8 @@ def test_a_boundary_model_is_trained_from_outcomes_alone(tmp_path):
     assert trained.held_out.mastery.auroc > 0.9
     assert trained.model.about["datasets"] == ["towns train"]
     assert len(trained.model.roots) == 90
+    # The vote is of the one draw that there is, which no other agrees with or contradicts.
+    assert (trained.held_out.voting, trained.held_out.vote.auroc) == (1, 0.5)
 
 
 def test_further_answers_and_probabilities_are_draws(tmp_path):

@@ -4,6 +4,7 @@ import json
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
@@ -11,6 +12,7 @@ from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_
 from keqa.optimize.boundary.check import readings
 from keqa.optimize.boundary.collect import CollectedDraw
 from keqa.optimize.boundary.train import checked_quizzes
+from keqa.optimize.logistic import Fit
 from keqa.programs.boundary import model_from
 from keqa.programs.boundary.light import root_digest
 
@@ -141,3 +143,13 @@ def test_a_light_model_learns_the_certainty_that_is_named():
     assert usual.heads["mastery"] == named.heads["mastery"]
     assert usual.heads["certainty"] != named.heads["certainty"]
     assert model_from(json.loads(json.dumps(named.written()))) == named
+
+
+@pytest.mark.parametrize("least_slope", [0.0, 0.05])
+def test_what_ranks_worse_than_chance_is_as_probable_as_all_are(least_slope):
+    # Where a fold is wrong, the others are right: what these say of it is the wrong way round.
+    right, fold = np.repeat([1.0, 1.0, 1.0, 1.0, 0.0], 2), np.repeat(range(5), 2)
+    how = {"tried": [1.0], "signals_penalty": 1.0, "least_scale": 0.01}
+    fit = Fit([{"length": 1.0}] * 10, np.zeros((10, 1)), right, np.ones(10), fold, **how)
+    _, said = fit.calibrated(least_slope)
+    assert said.mean() == pytest.approx(0.8, abs=0.001)
