@@ -31,7 +31,9 @@ CHARACTER_LENGTH = 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Up to this length, no run of combining marks costs anything that could be measured.
 _MARKED = 2000
-_INVALID = re.compile("[\ud800-\udfff\ufeff]")
+# Beside what is no character, where a word may be broken, which is within one.
+_INVALID = re.compile("[\ud800-\udfff\ufeff\xad\u200b\u2060]")
+_LIGATURE = re.compile("[\ufb00-\ufb06]")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
@@ -41,7 +43,10 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def clean_text(value: object) -> str:
-    """The text of a value without what an index refuses, composed (NFC): two spellings of a letter are one term."""
+    """The text of a value without what an index refuses, composed (NFC): two spellings of a letter are one term.
+
+    PDFs have ﬁ as one character, which nobody types.
+    """
     if value is None:
         return ""
     text = value if isinstance(value, str) else str(value)
@@ -53,7 +58,7 @@ def clean_text(value: object) -> str:
         return text
     if len(text) > _MARKED:
         text = _long_marks().sub(r"\1", text)
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text))
 
 
 @lru_cache(maxsize=1)

@@ -101,8 +101,8 @@ def pdf(pages, title="", changed="", outline=()):
 
     writer = PdfWriter()
     name = NameObject
-    kind = {name("/Type"): name("/Font"), name("/Subtype"): name("/Type1"), name("/BaseFont"): name("/Helvetica")}
-    font = DictionaryObject(kind)
+    kind = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica", "/Encoding": "/WinAnsiEncoding"}
+    font = DictionaryObject({name(key): name(value) for key, value in kind.items()})
     for lines in pages:
         page = writer.add_blank_page(600, 800)
         page[name("/Resources")] = DictionaryObject({name("/Font"): DictionaryObject({name("/F1"): font})})
@@ -110,7 +110,7 @@ def pdf(pages, title="", changed="", outline=()):
         drawn = [
             f"BT /F1 {size} Tf 20 {760 - 20 * number} Td ({text}) Tj ET" for number, (size, text) in enumerate(lines)
         ]
-        content.set_data("\n".join(drawn).encode())
+        content.set_data("\n".join(drawn).encode("cp1252"))
         page[name("/Contents")] = writer._add_object(content)
     if title or changed:
         writer.add_metadata({"/Title": title, "/ModDate": changed})

@@ -98,3 +98,9 @@ def test_any_markup_is_text_or_a_typed_error(parts):
     except (RefusedError, UnreadError) as error:
         reported = str(error)
     assert reported or (isinstance(title, str) and isinstance(text, str))
+
+
+def test_a_heading_that_may_be_broken_in_two_is_a_heading():
+    document = read_html(b"<h1>Haus&shy;ordnung</h1><p>Ab 22 Uhr ist Ruhe.", Path("page.html"), print)
+    [(_, text, place)] = document.passages("page.html", 100)
+    assert (text, place.heading) == ("# Hausordnung\nAb 22 Uhr ist Ruhe.", "Hausordnung")
