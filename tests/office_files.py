@@ -70,16 +70,21 @@ def pptx(slides, title=""):
     return out.getvalue()
 
 
-def xlsx(sheets):
-    """A workbook of sheets, each a list of rows."""
+def xlsx(sheets, merged=()):
+    """A workbook of sheets, each a list of rows; a cell may be a pair of a value and its format, or be merged."""
     from openpyxl import Workbook
 
     book = Workbook()
     book.remove(book.active)
     for name, rows in sheets.items():
         sheet = book.create_sheet(name)
-        for row in rows:
-            sheet.append(row)
+        for number, row in enumerate(rows, start=1):
+            for column, cell in enumerate(row, start=1):
+                value, form = cell if isinstance(cell, tuple) else (cell, "General")
+                written = sheet.cell(number, column, value)
+                written.number_format = form if isinstance(cell, tuple) else written.number_format
+        for one in merged:
+            sheet.merge_cells(one)
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()

@@ -140,6 +140,22 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
         read(tmp_path / "a.docx", files.docx(["x"]))
 
 
+def test_a_number_of_a_sheet_is_read_as_it_is_shown(tmp_path):
+    shown = [(-0.04, "0%"), (0.125, "0.0%"), (9.9, '#,##0.00 "€"'), (19, "[$CHF-807] #,##0"), (5, "[$-407]$0.00")]
+    shown += [(412_500, '#,##0,"k"'), (0.1 + 0.2, "General")]
+    found = read(tmp_path / "a.xlsx", files.xlsx({"S": [["row"], shown]}))
+    assert found[0].text == "row: -4%; 12.5%; 9.9 €; 19 CHF; 5 $; 412500; 0.3"
+
+
+def test_a_cell_that_spans_rows_is_one_of_each(tmp_path):
+    rows = [["Quay", "Ship"], ["North", "Aurora"], [None, "Boreas"], [None, None], ["South", "Hilda"], [None, "Ida"]]
+    found = read(tmp_path / "a.xlsx", files.xlsx({"S": rows}, ["A2:A4"]))
+    assert [one.text for one in found] == [
+        *("Quay: North; Ship: Aurora", "Quay: North; Ship: Boreas"),
+        *("Quay: South; Ship: Hilda", "Ship: Ida"),
+    ]
+
+
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):
     notices = []
     rows = [["ship", "fee"], ["Aurora", "=20+20"], ["Boreas", "=21+21"], [None, "=SUM(B2:B3)"]]
