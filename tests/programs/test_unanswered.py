@@ -295,6 +295,9 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("12.03. at 6.30", "On 2024-12-03 at 06:30.", []),
         ("10000 EUR", "Cela coûte 10\u202f000 EUR.", []),
         ("10 000 EUR", "It costs EUR 10,000.", []),
+        ("€5,200.00 or €9.90", "It costs 5,200 €, or 9.9 €.", []),
+        ("€9.90 in 3.10", "It costs 9.95 € in 3.1.", ["9.9"]),
+        ("\N{MINUS SIGN}4 %", "Change: -4%", []),
         ("30", "| leave | 30 120 |", []),
     ],
 )
