@@ -24,7 +24,9 @@ _LONG = 120
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 # A line break ends a sentence only before an item of a list or table, or around a Markdown heading: text is often
 # wrapped at a fixed width.
-_ITEMS = re.compile(r"\n(?=\s*(?:[#>*+\-•|]|\d{1,3}[.)])\s)|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
+_ITEMS = re.compile(r"\n(?=\s*(?:(?:[#>*+\-•]|\d{1,3}[.)])\s|\|))|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
+# What stands below the head of a table in Markdown.
+_BELOW_HEAD = re.compile(r"\|(?:\s?:?-+:?\s?\|)+\s*")
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]{{1,100}}")
 
 # A run of marks is looked at from its beginning only, and given up as a whole: a page of dots is read once.
@@ -71,9 +73,9 @@ _INITIALS: Final = re.compile(r"\w{1,4}(?:\.\w{1,4})*")
 def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     """Split a text into passages of about so many words, on sentence ends.
 
-    Apart from white space, which becomes single spaces, nothing is lost, added or moved. No passage is longer than
-    one and a half times the target; a sentence that is gets cut between words. Chinese and Japanese count by
-    character, five for three words.
+    Apart from white space, which becomes single spaces, nothing is lost or moved, and nothing added but the head of a
+    table (in Markdown) before rows that a passage begins with. No passage is longer than one and a half times the
+    target; a sentence that is gets cut between words. Chinese and Japanese count by character, five for three words.
     """
     target = words * WORD_LENGTH
     if len(text) <= _LONG * words:
@@ -82,17 +84,23 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
             return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []
-    length = 0
+    head, last = list[tuple[str, int]](), ("", 0)
+    length = said_again = 0
     for sentence, size in itertools.chain.from_iterable(_cut(one, target) for one in sentences(text)):
+        if not sentence.startswith("|"):
+            head = []
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
-            current, length = [], 0
+            current, length, said_again = [one for one, _ in head], sum(one for _, one in head), len(head)
         current.append(sentence)
         length += size
+        if _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
+            head = [last, (sentence, 0)]
+        last = sentence, size
     if passages and length <= target * _SCRAP:
         before, size = passages.pop()
-        current, length = [before, *current], size + length
+        current, length = [before, *current[said_again:]], size + length
     passages.append(("".join(current), length))
     return [passage for passage in (one.strip() for one, _ in passages) if passage]
 

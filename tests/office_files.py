@@ -42,9 +42,13 @@ def archive(files, compression=zipfile.ZIP_DEFLATED):
 
 
 def docx(paragraphs, title=None, modified="", head=""):
-    """A Word document; a paragraph that begins with # is a heading of its level."""
+    """A Word document; a paragraph that begins with # is a heading of its level, and a list of rows is a table."""
     parts = []
     for text in paragraphs:
+        if isinstance(text, list):
+            rows = ("".join(f"<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>" for cell in row) for row in text)
+            parts.append(f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>")
+            continue
         level = len(text) - len(text.lstrip("#"))
         style = f'<w:pPr><w:pStyle w:val="Heading{level}"/></w:pPr>' if level else ""
         parts.append(f'<w:p>{style}<w:r><w:t xml:space="preserve">{text[level:].strip()}</w:t></w:r></w:p>')

@@ -31,6 +31,8 @@ _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 # An asterisk of the text is escaped, and that of a list has a space behind it.
 _SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
+# A head that nobody marked is an empty row to the converter; the first row is read as one.
+_NO_HEAD: Final = re.compile(r"^\|[| ]*\|\n(\|[-| ]+\|)\n(\|.*\|)$", re.MULTILINE)
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 Converter = Callable[[bytes, Path, str, str], ReadDocument]
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
@@ -241,7 +243,8 @@ def _cell(cell: Any) -> str:
 def _plain(markdown: str) -> str:
     """Markdown with its structure, and without what a reader does not read: escapes, marks of emphasis, pictures."""
     text = _SLANTED.sub(r"\1", _PICTURE.sub(r"\1", markdown).replace("**", ""))
-    lines = (line for line in text.split("\n") if line.strip("|- ") or not line.startswith("|"))
+    text = _NO_HEAD.sub(r"\2\n\1", text)
+    lines = (line for line in text.split("\n") if line.strip("| ") or not line.startswith("|"))
     return _ESCAPE.sub(r"\1", "\n".join(lines))
 
 

@@ -122,6 +122,29 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
 
 
+TABLE = [["Ship", "Fee", "Berth"], *([f"Aurora {number}", f"{number} talers", "N4"] for number in range(60))]
+LINES = ["| " + " | ".join(row) + " |" for row in TABLE]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.md", "\n".join([LINES[0], "|---|:--:|--:|", *LINES[1:]])),
+        ("b.md", "\n".join([LINES[0], "| --- | --- | --- |", *LINES[1:]]).replace("| ", "|").replace(" |", "|")),
+        ("a.html", "<table><tr><th>Ship<th>Fee<th>Berth" + "".join(f"<tr><td>{'<td>'.join(row)}" for row in TABLE[1:])),
+        ("a.docx", TABLE),
+    ],
+)
+def test_each_passage_of_a_table_has_its_head_and_whole_rows(tmp_path, name, data):
+    found = read(tmp_path / name, files.docx([data]) if isinstance(data, list) else data.encode())
+    assert len(found) > 1
+    for one in found:
+        head, *rows = one.text.replace("| ", "|").replace(" |", "|").split("||")
+        assert head == "|Ship|Fee|Berth"
+        assert all(row.strip("|").endswith("talers|N4") for row in rows if "-" not in row)
+    assert sum(one.text.count("Aurora") for one in found) == 60
+
+
 def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
     found = read(tmp_path / "a.md", b"# Rules\n## Fees\nA ship pays.\n## Boats\nNone.\n## Rafts\n")
     assert [(one.text, one.place.heading) for one in found] == [

@@ -51,7 +51,11 @@ def read(page):
         ("<label>Name</label><select><option>Ulm<option>Bonn</select>", "Name Ulm Bonn"),
         ("<fieldset><legend>Berth</legend>North</fieldset>", "Berth North"),
         ("<figure>one<figcaption>two</figcaption></figure>three", "one two three"),
-        ("<table><caption>Fees</caption><tr><th>Ship<td>40</table>", "Fees Ship 40"),
+        ("<table><caption>Fees</caption><tr><th>Ship<td>40</table>", "Fees | Ship | 40 |"),
+        ("<table><tr><th>Ship<th>Fee<tr><td>Ida<td></table>", "| Ship | Fee | |---|---| | Ida | |"),
+        # A page that is laid out by a table.
+        ("<table><tr><td>Menu<td><h1>Fees</h1><p>One.<p>Two.<td>Ads</table>", "Menu Fees One. Two. Ads"),
+        ("<table><tr><td>Menu<td><table><tr><td>Ida<td>40</table></table>", "Menu | Ida | 40 |"),
         ("<dl><dt>Pier<dd>7</dl>", "Pier 7"),
     ],
 )
