@@ -25,6 +25,7 @@ _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 # A line break ends a sentence only before an item of a list or table, or around a Markdown heading: text is often
 # wrapped at a fixed width.
 _ITEMS = re.compile(r"\n(?=\s*(?:(?:[#>*+\-•]|\d{1,3}[.)])\s|\|))|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
+_LISTED = re.compile(r"\s*(?:[*+\-•]\s|\|)")
 # What stands below the head of a table in Markdown.
 _BELOW_HEAD = re.compile(r"\|(?:\s?:?-+:?\s?\|)+\s*")
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]{{1,100}}")
@@ -73,15 +74,15 @@ _INITIALS: Final = re.compile(r"\w{1,4}(?:\.\w{1,4})*")
 def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     """Split a text into passages of about so many words, on sentence ends.
 
-    Apart from white space, which becomes single spaces, nothing is lost or moved, and nothing added but the head of a
-    table (in Markdown) before rows that a passage begins with. No passage is longer than one and a half times the
-    target; a sentence that is gets cut between words. Chinese and Japanese count by character, five for three words.
+    Items of lists and tables keep their lines. Apart from white space, which becomes single spaces elsewhere, nothing
+    is lost or moved, and nothing added but the head of a table (in Markdown) before rows that a passage begins with. No
+    passage is longer than one and a half times the target; a sentence that is gets cut between words. Chinese and
+    Japanese count by character, five for three words.
     """
     target = words * WORD_LENGTH
-    if len(text) <= _LONG * words:
-        whole = one_line(text)
-        if text_length(whole) <= target * _SLACK:
-            return [whole] if whole else []
+    if len(text) <= _LONG * words and text_length(text) <= target * _SLACK:
+        whole = "".join(sentences(text)).strip()
+        return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []
     head, last = list[tuple[str, int]](), ("", 0)
@@ -121,17 +122,18 @@ def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each with the space that followed it; joined they are the text on one line."""
-    for paragraph in _PARAGRAPHS.split(text):
-        for item in filter(None, _ITEMS.split(paragraph)):
-            line = one_line(item) + " "
-            start = 0
-            for mark in _END.finditer(line):
-                if mark.end() < len(line) and _ends(line, mark):
-                    yield line[start : mark.end()]
-                    start = mark.end()
-            if start < len(line) - 1:
-                yield line[start:]
+    """Yield the sentences of a text, each with a space, or with the end of the line of an item of a list or table."""
+    items = [item for paragraph in _PARAGRAPHS.split(text) for item in filter(None, _ITEMS.split(paragraph))]
+    for item, following in itertools.pairwise([*items, ""]):
+        line = one_line(item)
+        whole = line + ("\n" if _LISTED.match(following) else "\n\n" if _LISTED.match(item) else " ")
+        start = 0
+        for mark in _END.finditer(whole):
+            if mark.end() < len(line) and _ends(whole, mark):
+                yield whole[start : mark.end()]
+                start = mark.end()
+        if line:
+            yield whole[start:]
 
 
 def stripped_sentences(text: str) -> list[str]:
