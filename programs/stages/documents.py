@@ -236,6 +236,21 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
     return found or None
 
 
+def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] | None:
+    """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
+
+    Where that is nothing, as of a yes, those about the quiz; None where nothing tells which they are.
+    """
+    texts = [_told_by(one) for one in passages]
+    left = {*words_lacking(answer, [quiz])}.difference(words_lacking(answer, texts))
+    lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
+    found = [] if left else [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
+    while left:
+        found.append(min(range(len(texts)), key=lambda place: len(left & lacking[place])))
+        left &= lacking[found[-1]]
+    return sorted(found) or None
+
+
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 

@@ -23,6 +23,7 @@ from keqa.programs.stages.documents import (
     carrying,
     contradicting,
     missing_quiz,
+    speaking,
     spoken_in,
     tells,
 )
@@ -293,9 +294,11 @@ class PassageReading:
 
 def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:
     """The passages found, kept where they have the words of an answer: nobody judged them, nor cited any."""
-    found = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None
+    found, why = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None, "has its words"
+    if found is None:
+        found, why = speaking(answer, asked.text, read), "speaks of it"
     order = [place for place, one in enumerate(asked.passages) if one.kept]
-    return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, "has its words")
+    return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, why)
 
 
 def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:

@@ -129,6 +129,22 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "cited"),
+    [
+        # All words of it stand in none, those of the answer in one each, and of a yes nowhere.
+        ("How much may a hotel cost?", "120 EUR", ["A hotel may cost 120 euros."]),
+        ("Who lives in Bremen?", "Ann and Ben", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
+        ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
+    ],
+)
+def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
+    texts = ("A hotel may cost 120 euros.", "Ann lives in Bremen.", "A trainee may work remotely.")
+    reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
+    program, _ = own("Work is fun.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
+    assert [one["text"] for one in program(question).sources] == cited
+
+
+@pytest.mark.parametrize(
     ("marked", "given", "way"),
     [(True, None, "say"), (False, None, "guess"), (False, "say", "say"), (True, "guess", "guess")],
 )
