@@ -1,5 +1,6 @@
 """How a quiz is answered from passages: found, picked or cited, read, and checked (Algorithm 2, lines 8 to 16)."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,7 @@ from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
 
 _REREAD = 3
+_BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 _DEEP, _MOST_READ = 3, 8
 """Of each search so many passages are read together, and so many of all."""
 
@@ -269,8 +271,8 @@ class PassageReading:
         return answer
 
     def _bare(self, answer: str) -> str:
-        """An answer without citations: its sources are told beside it, and not by the numbers of a prompt."""
-        return answer if self.documents is None else without_citations(answer) or answer
+        """An answer without citations, as its sources are told beside it, and without the marks of what is bold."""
+        return answer if self.documents is None else _BOLD.sub(r"\1", without_citations(answer)) or answer
 
     def _shown(self, passage: Passage) -> str:
         return passage.rendered if self.documents is None else self.documents.shown(passage)

@@ -144,6 +144,12 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
     assert [one["text"] for one in program(question).sources] == cited
 
 
+def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
+    reply = replies(answers={"Who": "**Ann Ok** [1], by 2**3 votes"}, JudgeSupport={"support": "fully"})
+    program, _ = own("Ann Ok lives there, by 2**3 votes.", reply=reply, pick=False)
+    assert program("Who lives there?").answer == "Ann Ok, by 2**3 votes"
+
+
 @pytest.mark.parametrize(
     ("marked", "given", "way"),
     [(True, None, "say"), (False, None, "guess"), (False, "say", "say"), (True, "guess", "guess")],
