@@ -321,7 +321,7 @@ class Written(Record):
         text: The text, a list and a table in Markdown; ``[2]`` cites the second source. Empty where nothing that was
             written is carried by its passages.
         statements: What the language model wrote, with what checking found.
-        passages: The first sources of the answer, in the order of their numbers.
+        passages: The first sources of the answer, in the order of their numbers, and then what nothing cites.
         table: Of a table the cells by row, the head first.
         looked_at: How many passages were read.
         more: Of a list, whether members may be missing: not all passages were gone through that might tell some.

@@ -56,7 +56,8 @@ _QUOTED = 3
 _NEARLY = 0.5
 # Passages are a hundred words long; records of a corpus may be books.
 _LONGEST, _SENTENCES = 20_000, 40
-_HEADINGS = re.compile(r"^#{1,6} [^\n]*(?:\n|\Z)", re.MULTILINE)
+# With the heads of tables, below which is a line of hyphens.
+_HEADINGS = re.compile(r"^(?:#{1,6} [^\n]*|\|[^\n]*\n\|[-:| ]+\|)(?:\n|\Z)", re.MULTILINE)
 _FUNCTION_WORDS = ENGLISH | CHINESE
 
 _TOKEN = re.compile(rf"[{_RANGE}]|[^\W_{_RANGE}]+(?:[.,:'’-][^\W_{_RANGE}]+)*")
@@ -164,7 +165,7 @@ def _same_stem(first: str, second: str) -> bool:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a passage on one line each, without the headings above them, unless these are all."""
+    """The sentences and rows of a passage on a line each, without the headings above them, unless these are all."""
     text = text[:_LONGEST]
     return stripped_sentences(_HEADINGS.sub("\n\n", text)) or stripped_sentences(text)
 

@@ -24,7 +24,10 @@ _LONG = 120
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 # A line break ends a sentence only before an item of a list or table, or around a Markdown heading: text is often
 # wrapped at a fixed width.
-_ITEMS = re.compile(r"\n(?=\s*(?:[#>*+\-•|]|\d{1,3}[.)])\s)|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
+_ITEMS = re.compile(r"\n(?=\s*(?:(?:[#>*+\-•]|\d{1,3}[.)])\s|\|))|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
+_LISTED = re.compile(r"\s*(?:[*+\-•]\s|\|)")
+# What stands below the head of a table in Markdown.
+_BELOW_HEAD = re.compile(r"\|(?:\s?:?-+:?\s?\|)+\s*")
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]{{1,100}}")
 
 # A run of marks is looked at from its beginning only, and given up as a whole: a page of dots is read once.
@@ -71,28 +74,34 @@ _INITIALS: Final = re.compile(r"\w{1,4}(?:\.\w{1,4})*")
 def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     """Split a text into passages of about so many words, on sentence ends.
 
-    Apart from white space, which becomes single spaces, nothing is lost, added or moved. No passage is longer than
-    one and a half times the target; a sentence that is gets cut between words. Chinese and Japanese count by
-    character, five for three words.
+    Items of lists and tables keep their lines. Apart from white space, which becomes single spaces elsewhere, nothing
+    is lost or moved, and nothing added but the head of a table (in Markdown) before rows that a passage begins with. No
+    passage is longer than one and a half times the target; a sentence that is gets cut between words. Chinese and
+    Japanese count by character, five for three words.
     """
     target = words * WORD_LENGTH
-    if len(text) <= _LONG * words:
-        whole = one_line(text)
-        if text_length(whole) <= target * _SLACK:
-            return [whole] if whole else []
+    if len(text) <= _LONG * words and text_length(text) <= target * _SLACK:
+        whole = "".join(sentences(text)).strip()
+        return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []
-    length = 0
+    head, last = list[tuple[str, int]](), ("", 0)
+    length = said_again = 0
     for sentence, size in itertools.chain.from_iterable(_cut(one, target) for one in sentences(text)):
+        if not sentence.startswith("|"):
+            head = []
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
-            current, length = [], 0
+            current, length, said_again = [one for one, _ in head], sum(one for _, one in head), len(head)
         current.append(sentence)
         length += size
+        if _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
+            head = [last, (sentence, 0)]
+        last = sentence, size
     if passages and length <= target * _SCRAP:
         before, size = passages.pop()
-        current, length = [before, *current], size + length
+        current, length = [before, *current[said_again:]], size + length
     passages.append(("".join(current), length))
     return [passage for passage in (one.strip() for one, _ in passages) if passage]
 
@@ -113,17 +122,18 @@ def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each with the space that followed it; joined they are the text on one line."""
-    for paragraph in _PARAGRAPHS.split(text):
-        for item in filter(None, _ITEMS.split(paragraph)):
-            line = one_line(item) + " "
-            start = 0
-            for mark in _END.finditer(line):
-                if mark.end() < len(line) and _ends(line, mark):
-                    yield line[start : mark.end()]
-                    start = mark.end()
-            if start < len(line) - 1:
-                yield line[start:]
+    """Yield the sentences of a text, each with a space, or with the end of the line of an item of a list or table."""
+    items = [item for paragraph in _PARAGRAPHS.split(text) for item in filter(None, _ITEMS.split(paragraph))]
+    for item, following in itertools.pairwise([*items, ""]):
+        line = one_line(item)
+        whole = line + ("\n" if _LISTED.match(following) else "\n\n" if _LISTED.match(item) else " ")
+        start = 0
+        for mark in _END.finditer(whole):
+            if mark.end() < len(line) and _ends(whole, mark):
+                yield whole[start : mark.end()]
+                start = mark.end()
+        if line:
+            yield whole[start:]
 
 
 def stripped_sentences(text: str) -> list[str]:

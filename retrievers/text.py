@@ -34,7 +34,9 @@ _MARKED = 2000
 # Marks are neither of words nor spaces: this is searched for many times faster than the marks, of which hundreds are
 # beyond the Basic Multilingual Plane and are compared one by one.
 _MARKS_PERHAPS = re.compile(r"[^\w\s]{31}")
-_INVALID = re.compile("[\ud800-\udfff\ufeff]")
+# Beside what is no character, where a word may be broken, which is within one.
+_INVALID = re.compile("[\ud800-\udfff\ufeff\xad\u200b\u2060]")
+_LIGATURE = re.compile("[\ufb00-\ufb06]")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
@@ -44,7 +46,10 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def clean_text(value: object) -> str:
-    """The text of a value without what an index refuses, composed (NFC): two spellings of a letter are one term."""
+    """The text of a value without what an index refuses, composed (NFC): two spellings of a letter are one term.
+
+    PDFs have ﬁ as one character, which nobody types.
+    """
     if value is None:
         return ""
     text = value if isinstance(value, str) else str(value)
@@ -56,7 +61,7 @@ def clean_text(value: object) -> str:
         return text
     if len(text) > _MARKED and _MARKS_PERHAPS.search(text):
         text = _long_marks().sub(r"\1", text)
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text))
 
 
 @lru_cache(maxsize=1)

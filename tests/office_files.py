@@ -42,9 +42,13 @@ def archive(files, compression=zipfile.ZIP_DEFLATED):
 
 
 def docx(paragraphs, title=None, modified="", head=""):
-    """A Word document; a paragraph that begins with # is a heading of its level."""
+    """A Word document; a paragraph that begins with # is a heading of its level, and a list of rows is a table."""
     parts = []
     for text in paragraphs:
+        if isinstance(text, list):
+            rows = ("".join(f"<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>" for cell in row) for row in text)
+            parts.append(f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>")
+            continue
         level = len(text) - len(text.lstrip("#"))
         style = f'<w:pPr><w:pStyle w:val="Heading{level}"/></w:pPr>' if level else ""
         parts.append(f'<w:p>{style}<w:r><w:t xml:space="preserve">{text[level:].strip()}</w:t></w:r></w:p>')
@@ -70,16 +74,21 @@ def pptx(slides, title=""):
     return out.getvalue()
 
 
-def xlsx(sheets):
-    """A workbook of sheets, each a list of rows."""
+def xlsx(sheets, merged=()):
+    """A workbook of sheets, each a list of rows; a cell may be a pair of a value and its format, or be merged."""
     from openpyxl import Workbook
 
     book = Workbook()
     book.remove(book.active)
     for name, rows in sheets.items():
         sheet = book.create_sheet(name)
-        for row in rows:
-            sheet.append(row)
+        for number, row in enumerate(rows, start=1):
+            for column, cell in enumerate(row, start=1):
+                value, form = cell if isinstance(cell, tuple) else (cell, "General")
+                written = sheet.cell(number, column, value)
+                written.number_format = form if isinstance(cell, tuple) else written.number_format
+        for one in merged:
+            sheet.merge_cells(one)
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
@@ -101,8 +110,8 @@ def pdf(pages, title="", changed="", outline=()):
 
     writer = PdfWriter()
     name = NameObject
-    kind = {name("/Type"): name("/Font"), name("/Subtype"): name("/Type1"), name("/BaseFont"): name("/Helvetica")}
-    font = DictionaryObject(kind)
+    kind = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica", "/Encoding": "/WinAnsiEncoding"}
+    font = DictionaryObject({name(key): name(value) for key, value in kind.items()})
     for lines in pages:
         page = writer.add_blank_page(600, 800)
         page[name("/Resources")] = DictionaryObject({name("/Font"): DictionaryObject({name("/F1"): font})})
@@ -110,7 +119,7 @@ def pdf(pages, title="", changed="", outline=()):
         drawn = [
             f"BT /F1 {size} Tf 20 {760 - 20 * number} Td ({text}) Tj ET" for number, (size, text) in enumerate(lines)
         ]
-        content.set_data("\n".join(drawn).encode())
+        content.set_data("\n".join(drawn).encode("cp1252"))
         page[name("/Contents")] = writer._add_object(content)
     if title or changed:
         writer.add_metadata({"/Title": title, "/ModDate": changed})

@@ -36,7 +36,7 @@ from keqa.retrievers.base import Passage
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
 # Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
-_SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])[-−]\d[\d.,]*\b")
+_SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")
 # The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
 # How much longer a form of a word may be.
@@ -154,7 +154,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
 
 
 def _spelled(text: str) -> str:
-    return _SHORT_NOT.sub(" not", text)
+    return _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
 
 
 def _negated(text: str) -> bool:
@@ -163,8 +163,14 @@ def _negated(text: str) -> bool:
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
-    answer = ungrouped(_spelled(answer))
     texts = [ungrouped(_spelled(text), spaced=False) for text in passages]
+
+    def fewer_zeros(number: re.Match[str]) -> str:
+        """A decimal that is not there without the zeros at its end: 9.90 is 9.9, and 120.00 is 120."""
+        part = number[2].rstrip("0")
+        return number[0] if _has_decimal(number, texts) else f"{number[1]}.{part}" if part else number[1]
+
+    answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
 
     def stands_there(word: str) -> bool:
@@ -174,11 +180,13 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     said = _words(answer)
     said += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
     lacking = [word for word in dict.fromkeys(said) if not stands_there(_plain(word))]
-    lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
-    for number in _DECIMAL.finditer(answer):
-        beside = re.compile(rf"(?<!\d)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
-        lacking += [] if any(map(beside.search, texts)) else [number[0]]
-    return lacking
+    lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
+    return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
+
+
+def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
+    beside = re.compile(rf"(?<!\d)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
+    return any(map(beside.search, texts))
 
 
 def _plain(word: str) -> str:
@@ -226,6 +234,21 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
         if not words_lacking(answer, [_told_by(one)]) and spoken_in([one], quiz)
     ]
     return found or None
+
+
+def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] | None:
+    """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
+
+    Where that is nothing, as of a yes, those about the quiz; None where nothing tells which they are.
+    """
+    texts = [_told_by(one) for one in passages]
+    left = {*words_lacking(answer, [quiz])}.difference(words_lacking(answer, texts))
+    lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
+    found = [] if left else [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
+    while left:
+        found.append(min(range(len(texts)), key=lambda place: len(left & lacking[place])))
+        left &= lacking[found[-1]]
+    return sorted(found) or None
 
 
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:

@@ -1,5 +1,6 @@
 """How a quiz is answered from passages: found, picked or cited, read, and checked (Algorithm 2, lines 8 to 16)."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from keqa.programs.stages.documents import (
     carrying,
     contradicting,
     missing_quiz,
+    speaking,
     spoken_in,
     tells,
 )
@@ -33,6 +35,7 @@ from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
 
 _REREAD = 3
+_BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 _DEEP, _MOST_READ = 3, 8
 """Of each search so many passages are read together, and so many of all."""
 
@@ -268,8 +271,8 @@ class PassageReading:
         return answer
 
     def _bare(self, answer: str) -> str:
-        """An answer without citations: its sources are told beside it, and not by the numbers of a prompt."""
-        return answer if self.documents is None else without_citations(answer) or answer
+        """An answer without citations, as its sources are told beside it, and without the marks of what is bold."""
+        return answer if self.documents is None else _BOLD.sub(r"\1", without_citations(answer)) or answer
 
     def _shown(self, passage: Passage) -> str:
         return passage.rendered if self.documents is None else self.documents.shown(passage)
@@ -293,9 +296,11 @@ class PassageReading:
 
 def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:
     """The passages found, kept where they have the words of an answer: nobody judged them, nor cited any."""
-    found = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None
+    found, why = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None, "has its words"
+    if found is None:
+        found, why = speaking(answer, asked.text, read), "speaks of it"
     order = [place for place, one in enumerate(asked.passages) if one.kept]
-    return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, "has its words")
+    return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, why)
 
 
 def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:

@@ -138,7 +138,9 @@ class Writing(Stage):
         # What was read together was found for the quizzes.
         fallback = None if story.together else story.fallback
         settled = [one for one in (*story.quizzes, fallback, story.whole) if one is not None]
-        found = [one for quiz in settled for one in quiz.passages if one.kept]
+        # A report or a table tells more than the short answer, which may stand in one of the passages read for it.
+        read = style != "sentence"
+        found = [one for quiz in settled for one in quiz.passages if one.kept or (read and one.verdict == "not cited")]
         try:
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
             if not asked_whole and (style == "report" or not found):
@@ -174,8 +176,7 @@ class Writing(Stage):
         written = Written(style=style, passages=list(passages), looked_at=len(passages))
         if style == "table":
             statements, table = await self._compared(question, shown, mark)
-            told = {"statements": statements, "table": table, "text": _in_markdown(table)}
-            return written.model_copy(update=told)
+            return _renumbered(written.model_copy(update={"statements": statements, "table": table}))
         asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
         asked |= {"told": "text", "draft": True}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
@@ -183,8 +184,7 @@ class Writing(Stage):
         # What passages themselves say is no refusal.
         sentences = cited_sentences(text) if tells(without_pointers(text), question, passages, ()) else []
         statements = await gather([self._checked(question, one, one, shown, mark) for one in sentences])
-        text = " ".join(_told(one) for one in statements if one.given)
-        return written.model_copy(update={"statements": statements, "text": text})
+        return _renumbered(written.model_copy(update={"statements": statements}))
 
     async def _gathered(self, question: str, reading: PassageReading) -> tuple[Written, list[PassageVerdict]]:
         """A list, and all that was found for it: as many passages are gone through as bring something new.
@@ -229,7 +229,8 @@ class Writing(Stage):
                 break
             size = settings.top_k
             more = len(passages) >= settings.max_passages
-        return _renumbered(items, passages, more), seen
+        written = Written(style="list", statements=items, passages=passages, looked_at=len(passages))
+        return _renumbered(written.model_copy(update={"more": more and bool(items)})), seen
 
     def judge(self, question: str) -> Callable[[Sequence[str], str], bool]:
         """Says whether passages carry a sentence, by their words or else by the judge; for measuring, not answering."""
@@ -368,10 +369,13 @@ def _merged(items: list[Statement], new: Sequence[Statement]) -> bool:
     return any(one.given for one in items[before:])
 
 
-def _renumbered(items: Sequence[Statement], passages: Sequence[PassageVerdict], more: bool) -> Written:
-    """The list, its sources numbered from 1 without those that carry nothing."""
-    used = sorted({number for one in items if one.given for number in one.citations})
-    numbers = {old: new for new, old in enumerate(used, 1)}
+def _renumbered(written: Written) -> Written:
+    """A text of what is given, its sources numbered from 1; what nothing cites is none, and comes last, if at all."""
+    lists = written.style == "list"
+    used = {number for one in written.given for number in one.citations}
+    read = range(1, len(written.passages) + 1)
+    order = sorted(used) if lists else sorted(read, key=lambda number: number not in used)
+    numbers = {old: new for new, old in enumerate(order, 1)}
     statements = [
         one.model_copy(
             update={
@@ -379,18 +383,19 @@ def _renumbered(items: Sequence[Statement], passages: Sequence[PassageVerdict], 
                 "citations": [numbers[number] for number in one.citations if number in numbers],
             }
         )
-        for one in items
+        for one in written.statements
     ]
-    kept = [passages[number - 1].model_copy(update={"kept": True, "why": "tells an item"}) for number in used]
-    text = "\n".join(f"- {_told(one)}" for one in statements if one.given)
-    return Written(
-        style="list",
-        text=text,
-        statements=statements,
-        passages=kept,
-        looked_at=len(passages),
-        more=more and bool(items),
-    )
+    passages = []
+    for number in order:
+        kept = number in used
+        why = "not cited" if not kept else "tells an item" if lists else "cited"
+        passages.append(written.passages[number - 1].model_copy(update={"kept": kept, "why": why}))
+    head, rows = written.table[:1], written.table[1:]
+    table = [*head, *([aspect, *(with_citations(cell, numbers) for cell in row)] for aspect, *row in rows)]
+    told = [_told(one) for one in statements if one.given]
+    text = "\n".join(f"- {one}" for one in told) if lists else _in_markdown(table) or " ".join(told)
+    changed = {"text": text, "table": table, "statements": statements, "passages": passages}
+    return written.model_copy(update=changed)
 
 
 def _in_markdown(table: Sequence[Sequence[str]]) -> str:

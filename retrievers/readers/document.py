@@ -144,7 +144,7 @@ class ReadDocument:
                 cut[-1][1].append("\n".join(above))
                 above = []
             text = clean_text(section.text)
-            lead, body = ("", text) if self.records else _lead(text, section.heading)
+            lead, body = ("", text) if self.records else _lead(text, clean_text(section.heading))
             pieces = split_text(body, words)
             above += [lead] if lead else []
             if pieces and above:

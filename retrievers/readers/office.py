@@ -21,11 +21,18 @@ _ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-l
 # As much as other readers of XML allow.
 _DEEPEST: Final = 256
 _LAST_ROW: Final = 1_048_576
+# What the format of a cell adds to its number: a currency or another unit. A comma after the figures divides it.
+_UNIT: Final = re.compile(r'\[\$([^\]-]+)|"\s*([^\s":]{1,10})\s*"|(?<!\[)([$€£¥])')
+_DIVIDED: Final = re.compile(r"[0#?],+(?![,0#?])")
+_DECIMALS: Final = re.compile(r"\.(0*)")
+_MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 # An asterisk of the text is escaped, and that of a list has a space behind it.
 _SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
+# A head that nobody marked is an empty row to the converter; the first row is read as one.
+_NO_HEAD: Final = re.compile(r"^\|[| ]*\|\n(\|[-| ]+\|)\n(\|.*\|)$", re.MULTILINE)
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 Converter = Callable[[bytes, Path, str, str], ReadDocument]
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
@@ -152,11 +159,17 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
 
     def rows(sheet: Any) -> Iterator[list[str]]:
         nonlocal size
+        spans = _spans(sheet)
+        held: dict[int, tuple[int, str]] = {}
         # Rows that are passed over are given as empty ones, however many a file claims that there are.
-        for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        for number, row in enumerate(sheet.iter_rows(), start=1):
             if number > _LAST_ROW:
                 raise RefusedError("damaged", f"a sheet claims more than {_LAST_ROW:,} rows")
             cells = [_cell(cell) for cell in row]
+            held |= {at: (end, cells[at]) for at, end in spans.pop(number, ()) if at < len(cells)}
+            for at, (end, text) in held.items() if any(cells) else ():
+                if number <= end and at < len(cells):
+                    cells[at] = text
             size += sum(map(len, cells))
             if size > MOST_TEXT:
                 raise RefusedError("too large", f"its cells have more than {MOST_TEXT:,} characters: divide it")
@@ -171,6 +184,19 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     )
     lost = said if count else ""
     return ReadDocument(given_title(stated), sections, date, records=True, lost=lost)
+
+
+def _spans(sheet: Any) -> dict[int, list[tuple[int, int]]]:
+    """By row, the columns of cells that span rows below it, each with the last of these."""
+    from openpyxl.utils.cell import range_boundaries
+
+    found: dict[int, list[tuple[int, int]]] = {}
+    with sheet._get_source() as source:
+        merged = _MERGED.findall(source.read())
+    for left, top, right, bottom in (range_boundaries(one.decode()) for one in merged):
+        if left == right:
+            found.setdefault(top, []).append((left - 1, bottom))
+    return found
 
 
 def _formulas_without_value(data: bytes) -> int:
@@ -197,17 +223,28 @@ def _formulas_without_value(data: bytes) -> int:
     return count
 
 
-def _cell(value: Any) -> str:
-    """The text of a cell; Excel keeps a day as its midnight."""
+def _cell(cell: Any) -> str:
+    """The text of a cell; Excel keeps a day as its midnight, 5 % as 0.05, and the euros of a price in its format."""
+    value = cell.value
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        form = cell.number_format.partition(";")[0]
+        if "%" in form:
+            decimals = _DECIMALS.search(form)
+            return f"{value:.{len(decimals[1]) if decimals else 0}%}"
+        unit = None if _DIVIDED.search(form) else _UNIT.search(form)
+        # A cell keeps 15 figures: that 0.1 and 0.2 make 0.30000000000000004 is nothing that it shows.
+        number = f"{value:.15g}" if isinstance(value, float) else str(value)
+        return f"{number} {unit[unit.lastindex or 0]}" if unit else number
     return "" if value is None else str(value)
 
 
 def _plain(markdown: str) -> str:
     """Markdown with its structure, and without what a reader does not read: escapes, marks of emphasis, pictures."""
     text = _SLANTED.sub(r"\1", _PICTURE.sub(r"\1", markdown).replace("**", ""))
-    lines = (line for line in text.split("\n") if line.strip("|- ") or not line.startswith("|"))
+    text = _NO_HEAD.sub(r"\2\n\1", text)
+    lines = (line for line in text.split("\n") if line.strip("| ") or not line.startswith("|"))
     return _ESCAPE.sub(r"\1", "\n".join(lines))
 
 

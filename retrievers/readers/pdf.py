@@ -13,10 +13,11 @@ from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedErro
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
-_HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+_SMALL = "a-zß-ÿа-яё"
+_HYPHENATED = re.compile(rf"(?<=[{_SMALL}])[-\xad]\n(?=[{_SMALL}])")
 # A page that ends within a sentence or a word, and what of the next one is its end.
-_GOES_ON = re.compile(r"([a-z,;])(-?)\s*$")
-_REST = re.compile(r"\s*(?=[a-z])[^.!?…]{0,400}[.!?…]+[\"')\]»”]*(?=\s|$)")
+_GOES_ON = re.compile(rf"([{_SMALL},;])([-\xad]?)\s*$")
+_REST = re.compile(rf"\s*(?=[{_SMALL}])[^.!?…]{{0,400}}[.!?…]+[\"')\]»”]*(?=\s|$)")
 # What stands before a heading of the outline in the text: its number.
 _NUMBERING = 8
 # Outlines of more entries, or deeper ones, are passed over: no reader's table of contents is like that.

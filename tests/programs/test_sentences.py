@@ -220,6 +220,8 @@ def test_headings_are_no_part_of_a_sentence():
     text = "# Rules\n## Fees of a ship\nA ship pays forty talers. It pays at once."
     assert supporting_sentences(text, "What are the fees of a ship?", "forty talers") == ["A ship pays forty talers."]
     assert supporting_sentences("## Fees", "What are the fees?", None) == ["## Fees"]
+    table = "Per diem by country.\n| Country | Full day |\n|---|---|\n| France | 53 € |\n| Spain | 34 € |"
+    assert supporting_sentences(table, "What is it for France?", "53 € for a full day") == ["| France | 53 € |"]
 
 
 def test_selected_evidence_decides():

@@ -129,6 +129,28 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "cited"),
+    [
+        # All words of it stand in none, those of the answer in one each, and of a yes nowhere.
+        ("How much may a hotel cost?", "120 EUR", ["A hotel may cost 120 euros."]),
+        ("Who lives in Bremen?", "Ann and Ben", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
+        ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
+    ],
+)
+def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
+    texts = ("A hotel may cost 120 euros.", "Ann lives in Bremen.", "A trainee may work remotely.")
+    reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
+    program, _ = own("Work is fun.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
+    assert [one["text"] for one in program(question).sources] == cited
+
+
+def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
+    reply = replies(answers={"Who": "**Ann Ok** [1], by 2**3 votes"}, JudgeSupport={"support": "fully"})
+    program, _ = own("Ann Ok lives there, by 2**3 votes.", reply=reply, pick=False)
+    assert program("Who lives there?").answer == "Ann Ok, by 2**3 votes"
+
+
+@pytest.mark.parametrize(
     ("marked", "given", "way"),
     [(True, None, "say"), (False, None, "guess"), (False, "say", "say"), (True, "guess", "guess")],
 )
@@ -295,6 +317,9 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("12.03. at 6.30", "On 2024-12-03 at 06:30.", []),
         ("10000 EUR", "Cela coûte 10\u202f000 EUR.", []),
         ("10 000 EUR", "It costs EUR 10,000.", []),
+        ("€5,200.00 or €9.90", "It costs 5,200 €, or 9.9 €.", []),
+        ("€9.90 in 3.10", "It costs 9.95 € in 3.1.", ["9.9"]),
+        ("\N{MINUS SIGN}4 %", "Change: -4%", []),
         ("30", "| leave | 30 120 |", []),
     ],
 )

@@ -48,6 +48,14 @@ def test_chinese_is_split_by_character_on_its_own_sentence_ends():
     assert not any(passage.startswith("”") for passage in passages)
 
 
+def test_items_of_lists_and_rows_of_tables_keep_their_lines():
+    text = "Fees of\nships:\n\n- one of wood:\n  40\n- a raft\n\nSince 2024.\n|a|b|\n| 1 | 2 |\nMore."
+    kept = "Fees of ships:\n- one of wood: 40\n- a raft\n\nSince 2024.\n|a|b|\n| 1 | 2 | More."
+    assert split_text(text) == split_text(kept) == [kept]
+    assert split_text("- 好。\n- 是。\n") == ["- 好。\n- 是。"]
+    assert stripped_sentences(kept)[1:4] == ["- one of wood: 40", "- a raft", "Since 2024."]
+
+
 def test_wrapped_lines_belong_together_and_items_do_not():
     found = stripped_sentences("# Head\nSome text\nwrapped here. And more.\n- item one\n- item two")
     assert found == ["# Head", "Some text wrapped here.", "And more.", "- item one", "- item two"]

@@ -151,6 +151,8 @@ def test_clean_text_drops_what_an_index_refuses():
     assert clean_text(None) == ""
     assert clean_text("a\ud800b\x00c\ufeff\r\nd\te") == "ab c\nd\te"
     assert (clean_text(12), clean_text("Cafe\u0301")) == ("12", "Café")
+    # A word is one, however it is set: a ligature of a PDF, and where a line may be broken.
+    assert clean_text("o\ufb03ce, \ufb01lter, capa\u00adci\u200btor") == "office, filter, capacitor"
 
 
 @given(any_text)
@@ -166,6 +168,7 @@ def test_every_character_that_an_index_refuses_is_cleaned_wherever_it_stands():
     assert spaces == [*map(chr, [*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0)])]
     gone = [c for c in map(chr, range(0xD000, 0x10000)) if clean_text(f"a{c}b") == "ab"]
     assert gone == [*map(chr, range(0xD800, 0xE000)), "\ufeff"]
+    assert [c for c in map(chr, range(0xD000)) if clean_text(f"a{c}b") == "ab"] == ["\u00ad", "\u200b", "\u2060"]
 
 
 def test_length_counts_words_and_characters():

@@ -65,14 +65,17 @@ def test_a_report_cites_its_sources_and_leaves_out_what_they_lack(asked):
         ("Hotels are paid up to 190 euros [2].", [2], False, "the passages lack “190”", False),
         ("Ask Bob.", [], False, "it cites no passage that there is", False),
     ]
-    assert [(one["text"], one["sentences"]) for one in prediction.sources] == [
-        (TRAINS, ["Trains are paid in full."]),
-        (HOTELS, []),
-    ]
+    assert [(one["text"], one["sentences"]) for one in prediction.sources] == [(TRAINS, ["Trains are paid in full."])]
     # A summary has no short answer, and is none that the documents lack.
     assert (prediction.answer, prediction.unanswered) == ("Trains are paid in full.", None)
     assert prediction.record.answer_source == "passages"
     assert (engine.asked("WriteAnswer")[0]["style"], engine.count["JudgeSupport"]) == ("report", 0)
+
+
+def test_a_report_is_written_from_all_that_was_read_for_its_short_answer(asked):
+    reply = replies({"text": "Trains are paid in full [1]. Hotels are paid up to 120 euros [2]."}, answer=HOTELS)
+    prediction, _ = asked("Describe what is paid.", TRAINS, HOTELS, reply=reply, pick=False)
+    assert prediction.text == "Trains are paid in full [1]. Hotels are paid up to 120 euros [2]."
 
 
 def test_what_is_unsupported_is_marked_where_that_is_wanted(asked):
@@ -84,8 +87,8 @@ def test_what_is_unsupported_is_marked_where_that_is_wanted(asked):
 def test_a_sentence_without_citations_is_given_that_of_a_passage_that_has_its_words(asked):
     text = "Hotels are paid up to 120 euros. Trains are paid up to 120 euros."
     prediction, engine = asked(POLICY, TRAINS, HOTELS, reply=replies({"text": text}))
-    assert prediction.text == "Hotels are paid up to 120 euros [2]."
-    assert [one.citations for one in prediction.record.written.statements] == [[2], []]
+    assert (prediction.text, prediction.sources[0]["text"]) == ("Hotels are paid up to 120 euros [1].", HOTELS)
+    assert [one.citations for one in prediction.record.written.statements] == [[1], []]
     assert engine.count["JudgeSupport"] == 0
 
 
@@ -236,7 +239,7 @@ def test_a_name_of_the_question_is_an_item_by_what_the_judge_says(asked, support
         ("It offers a page for 9 euros.", ""),
         ("It requires a page.", ""),
         # The wrong passage is cited, by one that reads better than it cites.
-        ("Hotels are paid up to 120 euros [1].", "Hotels are paid up to 120 euros [2]."),
+        ("Hotels are paid up to 120 euros [1].", "Hotels are paid up to 120 euros [1]."),
         ("Hotels are paid up to 190 euros [1].", ""),
     ],
 )
@@ -244,6 +247,7 @@ def test_a_true_sentence_stands_though_it_cites_badly(asked, said, text):
     page = "keqa serve: a page where anybody may ask."
     prediction, _ = asked("Describe what it offers.", page, HOTELS, reply=replies({"text": said}, support="fully"))
     assert prediction.record.written.text == text
+    assert [one["text"] for one in prediction.sources] == ([HOTELS] if "Hotels" in text else [page] if text else [])
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,31 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [(one.text, one.place.page) for one in found] == [("A long harbour wall.", 1), ("It is old.", 2)]
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "The harbour")], [(10, "has a wall.")], [(10, "Old")]]))
     assert [(one.text, one.place.page) for one in found] == [("The harbour has a wall.", 1), ("Old", 3)]
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, "Die Prü-"), (10, "fung ist fäl-")], [(10, "lig. Ende.")]]))
+    assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
+
+
+TABLE = [["Ship", "Fee", "Berth"], *([f"Aurora {number}", f"{number} talers", "N4"] for number in range(60))]
+LINES = ["| " + " | ".join(row) + " |" for row in TABLE]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.md", "\n".join([LINES[0], "|---|:--:|--:|", *LINES[1:]])),
+        ("b.md", "\n".join([LINES[0], "| --- | --- | --- |", *LINES[1:]]).replace("| ", "|").replace(" |", "|")),
+        ("a.html", "<table><tr><th>Ship<th>Fee<th>Berth" + "".join(f"<tr><td>{'<td>'.join(row)}" for row in TABLE[1:])),
+        ("a.docx", TABLE),
+    ],
+)
+def test_each_passage_of_a_table_has_its_head_and_whole_rows(tmp_path, name, data):
+    found = read(tmp_path / name, files.docx([data]) if isinstance(data, list) else data.encode())
+    assert len(found) > 1
+    for one in found:
+        head, below, *rows = one.text.replace(" ", "").splitlines()
+        assert (head, below.strip("|-:")) == ("|Ship|Fee|Berth|", "")
+        assert all(row.endswith("talers|N4|") for row in rows)
+    assert sum(one.text.count("Aurora") for one in found) == 60
 
 
 def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
@@ -136,6 +161,22 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(beside._BESIDE, "ask", lambda head, data: answer)
     with pytest.raises(MissingExtraError, match="documents"):
         read(tmp_path / "a.docx", files.docx(["x"]))
+
+
+def test_a_number_of_a_sheet_is_read_as_it_is_shown(tmp_path):
+    shown = [(-0.04, "0%"), (0.125, "0.0%"), (9.9, '#,##0.00 "€"'), (19, "[$CHF-807] #,##0"), (5, "[$-407]$0.00")]
+    shown += [(412_500, '#,##0,"k"'), (0.1 + 0.2, "General")]
+    found = read(tmp_path / "a.xlsx", files.xlsx({"S": [["row"], shown]}))
+    assert found[0].text == "row: -4%; 12.5%; 9.9 €; 19 CHF; 5 $; 412500; 0.3"
+
+
+def test_a_cell_that_spans_rows_is_one_of_each(tmp_path):
+    rows = [["Quay", "Ship"], ["North", "Aurora"], [None, "Boreas"], [None, None], ["South", "Hilda"], [None, "Ida"]]
+    found = read(tmp_path / "a.xlsx", files.xlsx({"S": rows}, ["A2:A4"]))
+    assert [one.text for one in found] == [
+        *("Quay: North; Ship: Aurora", "Quay: North; Ship: Boreas"),
+        *("Quay: South; Ship: Hilda", "Ship: Ida"),
+    ]
 
 
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):

@@ -52,7 +52,11 @@ def read(page):
         ("<label>Name</label><select><option>Ulm<option>Bonn</select>", "Name Ulm Bonn"),
         ("<fieldset><legend>Berth</legend>North</fieldset>", "Berth North"),
         ("<figure>one<figcaption>two</figcaption></figure>three", "one two three"),
-        ("<table><caption>Fees</caption><tr><th>Ship<td>40</table>", "Fees Ship 40"),
+        ("<table><caption>Fees</caption><tr><th>Ship<td>40</table>", "Fees | Ship | 40 |"),
+        ("<table><tr><th>Ship<th>Fee<tr><td>Ida<td></table>", "| Ship | Fee | |---|---| | Ida | |"),
+        # A page that is laid out by a table.
+        ("<table><tr><td>Menu<td><h1>Fees</h1><p>One.<p>Two.<td>Ads</table>", "Menu Fees One. Two. Ads"),
+        ("<table><tr><td>Menu<td><table><tr><td>Ida<td>40</table></table>", "Menu | Ida | 40 |"),
         ("<dl><dt>Pier<dd>7</dl>", "Pier 7"),
     ],
 )
@@ -99,3 +103,9 @@ def test_any_markup_is_text_or_a_typed_error(parts):
     except (RefusedError, UnreadError) as error:
         reported = str(error)
     assert reported or (isinstance(title, str) and isinstance(text, str))
+
+
+def test_a_heading_that_may_be_broken_in_two_is_a_heading():
+    document = read_html(b"<h1>Haus&shy;ordnung</h1><p>Ab 22 Uhr ist Ruhe.", Path("page.html"), print)
+    [(_, text, place)] = document.passages("page.html", 100)
+    assert (text, place.heading) == ("# Hausordnung\nAb 22 Uhr ist Ruhe.", "Hausordnung")
