@@ -8,6 +8,8 @@ import io
 import json
 import re
 import socket
+import sys
+import traceback
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -17,7 +19,7 @@ import urllib3
 from elasticsearch import __version__
 from urllib3 import exceptions as errors
 
-from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, RetrievalError
 from keqa.retrievers import Hit, Passage
 from keqa.retrievers.base import Origin, Place
 from keqa.retrievers.elasticsearch import client, generation, mapping, retriever, writing
@@ -41,7 +43,7 @@ class Cluster:
     """Keeps indexes as Elasticsearch does and finds all passages; `sent` has each request, `answers` come first."""
 
     def __init__(self):
-        self.indexes, self.sent, self.answers = {}, [], []
+        self.indexes, self.sent, self.answers, self.headers = {}, [], [], HEADERS
 
     def urlopen(self, pool, method, url, body=None, **how):
         sent = {"asked": f"{method} {url}", "body": read_lines(body), "node": f"{pool.host}:{pool.port}"}
@@ -51,7 +53,7 @@ class Cluster:
             raise answer
         status, said = answer if answer[1] is not None else (404, ABSENT)
         data = gzip.compress(said if isinstance(said, bytes) else json.dumps(said).encode())
-        return urllib3.HTTPResponse(io.BytesIO(data), HEADERS, status, preload_content=False)
+        return urllib3.HTTPResponse(io.BytesIO(data), self.headers, status, preload_content=False)
 
     def named(self, name):
         return {one: of for one, of in self.indexes.items() if name in of["aliases"] or fnmatch.fnmatch(one, name)}
@@ -274,8 +276,11 @@ STRANGER = (
     "the certificate of H is not trusted: name the file of the authority that signed it in ELASTICSEARCH_CA_CERTS, or "
     "its SHA-256 fingerprint in ELASTICSEARCH_FINGERPRINT (self-signed)"
 )
+GIVEN = {"key": {KEY: "geheim"}, "password": dict.fromkeys(BOTH.split(" and "), "geheim")}
 # What is answered, or raised where nothing is, and what is said of it.
 REFUSALS = {
+    "key": (401, refusal("x", "who?"), f"H does not accept the credentials in {KEY}"),
+    "password": (401, refusal("x", "who?"), f"H does not accept the credentials in {BOTH}"),
     "nobody": (401, refusal("x", "who?"), f"H asks for credentials: set {KEY}, or {BOTH}, in the environment"),
     "not he": (403, refusal("x", "no rights"), f"{UNREAD}: the credentials for H do not allow it (no rights)"),
     "full": (429, refusal("cluster_block_exception", "FORBIDDEN/12"), FULL),
@@ -297,13 +302,15 @@ REFUSALS = {
 def test_what_is_said_of_each_refusal(cluster, monkeypatch, name):
     status, answer, message = REFUSALS[name]
     monkeypatch.setattr(client, "_MOST_BYTES", 1000)
+    for variable, value in GIVEN.get(name, {}).items():
+        monkeypatch.setenv(variable, value)
     target = parse_address(ADDRESS)
     with closing(connect(target)) as connected:
         cluster.answers = [(status, answer) if status else answer] * 9
         with pytest.raises(KeqaError) as caught:
             Generations(connected, target).settings("wiki")
     assert str(caught.value) == re.sub(r"\bH\b", "http://host:9201", message)
-    configured = name in ("nobody", "not he", "old", "no tls", "stranger")
+    configured = name in (*GIVEN, "nobody", "not he", "old", "no tls", "stranger")
     assert type(caught.value) is (ConfigurationError if configured else RetrievalError)
     assert may_pass(caught.value) == (name in ("full", "busy", "slow", "away"))
     # What a server is too busy for, or a connection loses, is sent again at once.
@@ -317,6 +324,12 @@ VERSIONS = {
     "7.17.0": f"is version 7.17.0, {CLIENT}: KEQA needs Elasticsearch 8 or newer",
     f"{NEWER}.1": f"is version {NEWER}.1, {CLIENT}. Install the client of its version: {INSTALL}",
 }
+
+
+def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "elasticsearch", None)
+    with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
+        ElasticsearchRetriever("elasticsearch://here/wiki")
 
 
 def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
@@ -343,6 +356,10 @@ def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
         cluster.answers = [(200, {"version": {"number": version}})]
         with pytest.raises(ConfigurationError, match=re.escape(f"the server at http://host:9201 {message}") + "$"):
             connect(parse_address(ADDRESS))
+    cluster.headers = {name: value for name, value in HEADERS.items() if name != "X-Elastic-Product"}
+    with pytest.raises(ConfigurationError, match=r"^what answers at http://host:9201 is not Elasticsearch \(OpenS"):
+        connect(parse_address(ADDRESS))
+    cluster.headers = HEADERS
     # The next one is accepted, and who may only search need not be told the version.
     for answer in ((200, {"version": {"number": f"{NEWER - 1}.0"}}), (403, refusal("x", "no"))):
         cluster.answers = [answer]
@@ -360,6 +377,36 @@ def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
     with pytest.raises(RetrievalError, match=re.escape(said) + "$"):
         connect(target)
     assert sorted(asked_for) == [("::1", 9201, 3), ("one", 9200, 3)]
+
+
+CONTROL, BYTES = "holds a line end or another control character", "holds bytes that are no UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"API_KEY": "geheim\nX-Other: 1"}, f"API_KEY {CONTROL}"),
+        ({"API_KEY": "geheimü"}, "API_KEY holds a character that no API key has"),
+        ({"API_KEY": "id:geheim\udce4"}, f"API_KEY {BYTES}"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheim\udce4"}, f"PASSWORD {BYTES}"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheim\x07"}, f"PASSWORD {CONTROL}"),
+        *(({"FINGERPRINT": one}, "FINGERPRINT holds no SHA-256 fingerprint") for one in ("geheim" * 10, "0" * 40)),
+        ({"CA_CERTS": "geheim" * 1000}, "CA_CERTS names no file"),
+        *(({"TIMEOUT": one}, "TIMEOUT must be a number of sec.* 1 to 3600") for one in ("geheim", "0", "nan", "1e300")),
+        ({"API_KEY": "geheim", "USERNAME": "b", "PASSWORD": "geheim"}, "PASSWORD, not both"),
+        ({"USERNAME": "b"}, "USERNAME is set and ELASTICSEARCH_PASSWORD is not"),
+        ({"PASSWORD": "geheim"}, "PASSWORD is set and ELASTICSEARCH_USERNAME is not"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is_and_not_repeated(cluster, monkeypatch, given, message):
+    for name, value in given.items():
+        monkeypatch.setenv(f"ELASTICSEARCH_{name}", value)
+    with pytest.raises(ConfigurationError, match=f"ELASTICSEARCH_{message}") as caught:
+        ElasticsearchRetriever("elasticsearch+https://localhost:1/wiki")
+    shown = "".join(traceback.format_exception(caught.value, chain=True)[-1:])
+    assert "geheim" not in shown
+    assert (caught.value.__cause__, cluster.sent) == (None, [])
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 PARTS = {"_shards": {"total": 5, "failed": 2}, "timed_out": False}
