@@ -163,7 +163,7 @@ def test_every_run_with_the_same_judge_adds_its_pairs_and_each_counts_once(run, 
     runs = [
         judged("keqa-no-ukp", "j", "gold", "lead", "tin"),
         judged("keqa", "j", "lead", "gold", same=True),
-        judged("gate-never", "another", "gold", "zinc"),
+        judged("gate-never", "another", "gold", "zinc", "iron"),
     ]
     # Of gold and lead KEQA's own verdict stands, which is wrong; that of gold and tin comes from the ablation.
     grid = discriminator(entries_of(runs))

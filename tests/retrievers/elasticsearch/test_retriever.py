@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import mapping, retriever
 from keqa.retrievers.elasticsearch.client import parse_address
