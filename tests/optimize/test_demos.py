@@ -3,13 +3,15 @@
 import random
 
 import pytest
+from dspy.lm15 import ServerError
 from fixtures.marton import MARTON
 
 from keqa.data.example import Example
 from keqa.errors import RetrievalError, TooManyFailuresError
 from keqa.metrics.answers import f1
+from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking, Trace
-from keqa.optimize.demos import Candidate, bootstrap, choose, from_calls, from_records, judges, kind_of
+from keqa.optimize.demos import Candidate, _closed_book, bootstrap, choose, from_calls, from_records, judges, kind_of
 from keqa.optimize.failures import Failed, Failures
 from keqa.optimize.options import Options
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
@@ -554,3 +556,20 @@ def test_nothing_right_nothing_learned(setting, town, bootstrapped):
     world.train = [Example(one.id, one.question, ("something else",)) for one in world.train]
     _, trials, learned = bootstrapped(world, sets=3)
     assert (len(trials), learned) == (1, False)
+
+
+def test_what_was_not_examined_is_asked_without_passages_once_and_a_failure_is_counted(setting, town, journal):
+    world = setting(town())
+    asking = Asking(journal, f1, in_flight=1)
+    watch, (first, second) = asking.failures.watch("answering closed book"), Settled.parts(world.train[3])
+    # The surname of two words, and a wrong guess.
+    asked = [_closed_book(world.program, asking, watch, one) for one in (first, second, first)]
+    assert asked == [pytest.approx(2 / 3), 0.0, pytest.approx(2 / 3)]
+    assert [call["quiz"] for call in world.engine.asked("AnswerQuiz")] == [first.quiz.resolved, second.quiz.resolved]
+    world.town.fails = "AnswerQuiz"
+    assert _closed_book(world.program, asking, watch, Settled.whole(world.train[1])) is None
+    assert asking.failures.found == [Failed("answering closed book", 4, 1, "AdapterParseError")]
+    world.fail(ServerError("down"))
+    watch = asking.failures.watch("answering closed book", 1)
+    with pytest.raises(TooManyFailuresError, match=r"^answering closed book: 1 of 1 questions could not .*down"):
+        _closed_book(world.program, asking, watch, Settled.whole(world.train[2]))

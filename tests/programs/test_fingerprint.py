@@ -91,6 +91,7 @@ def functions():
         functools.partial(f1, answer_type="short"),
         functools.partial(f1, answer_type="choice"),
         functools.partial(f1, "short"),
+        functools.partial(f1, "choice"),
         own(1, 1),
         own(2, 1),
         own(1, 2),

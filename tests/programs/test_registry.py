@@ -150,10 +150,12 @@ def test_the_gate_of_votes_is_keqas_own(retriever, tmp_path):
 @pytest.mark.parametrize(
     ("text", "error", "told"),
     [
+        *((text, InputError, "no method|as name=value") for text in ("", "rag:", "rag:top_k", "rag:=5")),
         *(
-            (text, InputError, "no method|as name=value")
-            for text in ("", "ragtime", "rag:", "RAG", "rag:top_k", "rag:=5")
+            (text, InputError, f"'{text}' is no method; is rag meant\\? There are closed")
+            for text in ("ragtime", " RAG:k=1")
         ),
+        ("nothing", InputError, "'nothing' is no method\\. There are closed-book, cot"),
         *((text, InputError, "as name=value") for text in ("rag:top_k=", "rag:a b=5")),
         ("gate-certainty:threshold=2", InputError, "threshold must be"),
         *((text, InputError, "has no") for text in ("rag:tries=3", "closed-book:top_k=1", "keqa:lms=x")),

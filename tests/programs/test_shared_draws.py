@@ -79,6 +79,9 @@ def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
     first, second = (draws.sharing(program, gate)(QUIZ).record.cost for gate in (VoteGate(), NeverRetrieveGate()))
     assert (first.by_role["task"].calls, first.by_role["task"].cached) == (5, 0)
     assert (second.by_role["task"].calls, second.by_role["task"].cached) == (0, 5)
+    # The steps of both are those of the examination, and of the draws each has its share of the tokens.
+    spent = {step: (one.samples, one.prompt_tokens, one.completion_tokens) for step, one in first.by_step.items()}
+    assert spent == {"examination.quiz": (5, 50, 15), "examination.same": (1, 10, 3)}
     assert first.by_role["consistency"].calls == second.by_role["consistency"].cached == 1
     assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
 

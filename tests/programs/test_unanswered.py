@@ -15,9 +15,9 @@ import keqa
 from keqa.errors import NotInDocumentsError
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError
-from keqa.programs.records import FoundQuiz, MissingQuiz, Unanswered
+from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
 from keqa.programs.stages.documents import words_lacking
-from keqa.programs.unanswered import lines_of, message_of, without_guess
+from keqa.programs.unanswered import lines_of, listed, message_of, without_guess
 from keqa.retrievers.base import Passage, Place
 
 SALARY = "What is the salary of Jonas Albrecht?"
@@ -159,6 +159,18 @@ def test_what_is_done_goes_by_the_documents(retriever, marked, given, way):
     searched.own_documents = marked
     assert KEQA(searched, unanswered=given).way_out == way
     assert KEQA(None, unanswered=given).way_out == (given or "guess")
+
+
+@pytest.mark.parametrize(
+    ("items", "read", "more", "said"),
+    [
+        (1, 2, False, "1 item in 2 passages looked at"),
+        (2, 1, True, "2 items in 1 passage looked at; there may be more, as no further passage was looked at"),
+    ],
+)
+def test_how_long_a_list_is_and_from_what_is_said_of_it(items, read, more, said):
+    given = [Statement(text=str(n), given=n < items) for n in range(items + 1)]
+    assert listed(Written(style="list", statements=given, looked_at=read, more=more)) == said
 
 
 def test_the_testbed_and_a_function_are_told_apart():

@@ -14,6 +14,7 @@ class Counted(Retriever):
 
     def __init__(self, index):
         self.index, self.asked, self.broken, self.during = index, [], False, lambda: None
+        self.numbers = []
 
     @property
     def manifest(self):
@@ -26,6 +27,7 @@ class Counted(Retriever):
         if self.broken:
             raise RetrievalError("gone")
         self.asked += queries
+        self.numbers.append(k)
         found = self.index.search_many(queries, k)
         self.during()
         return found
@@ -64,6 +66,7 @@ def test_each_query_that_is_missing_is_searched_for_once_and_every_letter_and_nu
     # That nothing was found is kept as well.
     assert (cache.search_many([]), cache.search("nothing of the kind", 2)) == ([], [])
     assert index.asked == ["zebra", "zebra", "Zebra", "zebra \ud800", "rock", "nothing of the kind"]
+    assert index.numbers == [1, 2, 1, 1, 2]
 
 
 def test_an_index_that_is_built_again_is_searched_again_and_what_is_found_meanwhile_is_not_kept(

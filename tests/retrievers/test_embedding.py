@@ -1,22 +1,26 @@
 """Embedding models, of this machine and behind an API, and how questions and passages become vectors."""
 
+import base64
 import dataclasses
 import importlib.util
+import json
 import sys
 import zlib
+from types import SimpleNamespace
 
+import httpx
 import numpy as np
+import openai
 import pytest
-from servers.openai_server import FaultPlan, OpenAIServer
 
-from keqa.errors import ConfigurationError, InputError, MissingExtraError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, RetrievalError
 from keqa.retrievers import Passage, build_dense, embedding, open_index
 from keqa.retrievers.embedding import LOCAL, Encoder, HostedModel, is_hosted, open_model
 from keqa.retrievers.manifest import EncoderSettings
 
 PASSAGES = [Passage("1", "Zebra", "It has stripes."), Passage("2", "", "No title.")]
 HOSTED = "openai/text-embedding-3-small"
-MANY = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(300)]
+MANY = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(60)]
 
 
 def test_a_model_is_opened_once_and_gives_rows_of_length_one_unless_lengths_matter(library):
@@ -138,86 +142,143 @@ def vector_of(text):
     return row
 
 
+class Provider(httpx.BaseTransport):
+    """Answers requests for vectors in this process; `asked` has each, and `answers` come first."""
+
+    def __init__(self):
+        self.asked, self.answers = [], []
+
+    def handle_request(self, request):
+        request.read()
+        self.asked.append(request)
+        body = json.loads(request.content)
+        answer = self.answers.pop(0) if self.answers else 200
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == 200:
+            rows = [np.float32(vector_of(text)).tobytes() for text in body["input"]]
+            data = [{"embedding": base64.b64encode(row).decode(), "index": at} for at, row in enumerate(rows)]
+            answer = {"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+        if isinstance(answer, int):
+            return httpx.Response(answer, json={"error": {"message": f"of {KEY}"}})
+        sent = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        return httpx.Response(200, stream=httpx.ByteStream(sent), headers={"Content-Type": "application/json"})
+
+    @property
+    def texts(self):
+        return sorted((json.loads(request.content)["input"] for request in self.asked), key=len)
+
+
+KEY = "sk-right" * 5
+
+
 @pytest.fixture
-def served(request, monkeypatch):
-    """Starts a server that both kinds of names reach."""
-    monkeypatch.setattr(embedding, "_FIRST_PAUSE", 0.01)
-
-    def start(embedding=vector_of, **options):
-        server = OpenAIServer(embedding=embedding, **options).start()
-        request.addfinalizer(server.close)
-        for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HOSTED_VLLM_API_BASE"):
-            monkeypatch.setenv(name, server.api_base)
-        for name in ("OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
-            monkeypatch.setenv(name, "sk-right" * 5)
-        return server
-
-    return start
+def provider(monkeypatch):
+    """The provider of both kinds of names, at http://host/v1; its `slept` has the pauses."""
+    played, played.slept = Provider(), []
+    clock = SimpleNamespace(sleep=played.slept.append, monotonic=lambda: sum(played.slept))
+    monkeypatch.setattr(embedding, "time", clock)
+    monkeypatch.setattr(openai, "DefaultHttpxClient", lambda: httpx.Client(transport=played))
+    for name in ("OPENAI", "HOSTED_VLLM"):
+        monkeypatch.setenv(f"{name}_API_BASE", "http://host/v1")
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    return played
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("name", [HOSTED, "hosted_vllm/some/model"])
-def test_an_index_is_built_and_searched_by_an_api(served, tmp_path, name):
-    server, reported = served(api_key="sk-right" * 5), []
-    manifest = build_dense(MANY, tmp_path / "index", model=name, notice=reported.append)
-    assert (manifest.encoder.model, manifest.encoder.dimension, manifest.encoder.similarity) == (name, 16, "cosine")
-    (said,) = reported
-    assert said.startswith(f"{name} is asked for the vectors of 300 passages: about ")
-    assert ("at $0.02 a million" if name == HOSTED else "not known here") in said
-    assert max(len(call.body["input"]) for call in server.embedded) == 128
-    assert {call.body["model"] for call in server.embedded} == {name.partition("/")[2]}
-    hits = open_index(f"{tmp_path / 'index'}@{name}").search("Title 17: word17 of 3", 1)
-    assert (hits[0].passage.id, round(hits[0].score, 3)) == ("17", 1.0)
-    with pytest.raises(ConfigurationError, match="a model is opened only where you name it"):
-        open_index(tmp_path / "index")
+def test_what_a_provider_is_asked(provider, name):
     model = HostedModel(name)
-    assert model.embed(["", "word"]).shape == (2, 16)
+    rows = model.embed(["", "word"], side="query", prefix="")
+    assert rows == pytest.approx(np.array([[0.25] * 16, vector_of("word") / np.linalg.norm(vector_of("word"))]))
+    (request,) = provider.asked
+    assert (request.method, str(request.url)) == ("POST", "http://host/v1/embeddings")
+    assert (request.headers["authorization"], request.headers["accept-encoding"]) == (f"Bearer {KEY}", "gzip, deflate")
+    assert set(request.extensions["timeout"].values()) == {60.0}
+    # In base64 128 vectors of 4,096 numbers fit the bound of a reply, in words they do not.
+    asked = {"input": [" ", "word"], "model": name.partition("/")[2], "encoding_format": "base64"}
+    assert json.loads(request.content) == asked
     # As KS-LLM compares sentences.
-    assert model.embed_raw(["a word"])[0].tolist() == np.array(vector_of("a word"), np.float32).tolist()
+    assert model.embed_raw(["a word"]).tolist() == np.float32([vector_of("a word")]).tolist()
+    assert (model.embed([]).shape, model.prefix("document"), model.similarity) == ((0, 0), "", "cosine")
+    provider.asked.clear()
+    model.embed([str(n) for n in range(300)])
+    assert [len(texts) for texts in provider.texts] == [44, 128, 128]
+    provider.asked.clear()
+    model.embed(["x" * 99_990, "y" * 99_990, "z", "-" * 300_000], prefix="query: ")
+    assert sorted(["".join(text[7] for text in texts) for texts in provider.texts]) == ["-", "xy", "z"]
+
+
+# What is answered each time, what is said of it in the end, and the pauses before it is asked again.
+FAILURES = {
+    "busy": (
+        429,
+        "did not answer: Error code: 429 - {'error': {'message': 'of <secret>'}}",
+        [0.5, 1, 2, 4, 8, 16, 20, 20],
+    ),
+    "broken": (503, "did not answer: Error code: 503", [0.5, 1, 2, 4, 8, 16, 20, 20]),
+    "away": (httpx.ConnectError("refused"), "cannot be reached: Connection error.", [0.5, 1]),
+    "key": (401, "refuses the key, or none is set: Error code: 401", []),
+    "model": (404, "cannot be asked: Error code: 404", []),
+    "large": (b" " * ((8 << 20) + 1), "gives no vectors: the server's reply has more than 8 MB, the most that", []),
+    "page": (b"<p>", "failed: ", []),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_is_said_of_each_failure_and_which_are_asked_again(provider, name):
+    answer, message, pauses = FAILURES[name]
+    provider.answers = [answer] * 20
+    with pytest.raises(KeqaError) as caught:
+        HostedModel(HOSTED).embed(["x"])
+    assert str(caught.value).startswith(f"the embedding model '{HOSTED}' {message}")
+    assert type(caught.value) is (ConfigurationError if name in ("key", "model") else RetrievalError)
+    assert (provider.slept, KEY in str(caught.value)) == (pauses, False)
+    provider.answers = [{"data": [{"embedding": [1.0], "index": 0}], "object": "list", "model": "m"}]
+    with pytest.raises(RetrievalError, match=f"the model '{HOSTED}' gave 1 vectors for 2 texts"):
+        HostedModel(HOSTED).embed(["x", "y"])
+
+
+def test_other_providers_are_asked_by_litellm_and_prices_are_of_its_list(monkeypatch):
+    made = []
+
+    def embedder(name, **settings):
+        made.append((name, settings))
+        return lambda texts: [vector_of(text) for text in texts]
+
+    monkeypatch.setattr("dspy.Embedder", embedder)
+    model = HostedModel("cohere/embed-english-v3.0")
+    assert made == [(model.name, {"batch_size": 128, "caching": False, "timeout": 60.0, "max_retries": 0})]
+    assert model.embed_raw(["a word"]).tolist() == np.float32([vector_of("a word")]).tolist()
+    assert model.price(4_000_000) == "about 1,000,000 tokens, $0.10 at $0.1 a million"
+    assert HostedModel("cohere/mine").price(3) == "about 1 tokens, at a price that is not known here"
     with pytest.raises(ConfigurationError, match="pools tokens itself: leave pooling=cls out"):
         model.embed_raw(["a word"], pooling="cls")
+    with pytest.raises(ConfigurationError, match=r"gives no vectors of single tokens: name a local model$"):
+        model.embed_tokens(["a word"])
 
 
-@pytest.mark.server
-def test_what_fails_in_passing_is_asked_again_and_a_build_that_failed_resumes(served, tmp_path, monkeypatch):
-    monkeypatch.setattr("keqa.retrievers.local.dense.SHARD", 50)
-    server = served(faults=FaultPlan(0.4, ("429", "500", "503")))
-    build_dense(MANY, tmp_path / "first", model=HOSTED, notice=lambda said: None)
-    assert any(call.fault for call in server.embedded)
-    assert open_index(f"{tmp_path / 'first'}@{HOSTED}").search("Title 17: word17 of 3")[0].passage.id == "17"
-    monkeypatch.setattr(embedding, "_PATIENCE", 0.1)
-    reported = []
-    server.faults = FaultPlan(1.0, ("500",), only=lambda body: "Title 150: word150 of 3" in body["input"])
-    with pytest.raises(RetrievalError, match="did not answer"):
-        build_dense(MANY, tmp_path / "index", model=HOSTED, notice=reported.append)
-    server.faults = None
-    server.embedded.clear()
-    build_dense(MANY, tmp_path / "index", model=HOSTED, notice=reported.append)
-    assert ("resuming it" in reported[1], "vectors of 150 passages" in reported[2]) == (True, True)
-    asked = [text for call in server.embedded for text in call.body["input"]]
-    assert not any(text.startswith("Title 149:") for text in asked)
-
-
-@pytest.mark.server
-def test_a_wrong_key_or_address_is_reported_and_no_key_repeated(served, monkeypatch):
-    served(api_key="another")
-    with pytest.raises(ConfigurationError, match="refuses the key") as refused:
-        HostedModel(HOSTED).embed(["x"])
-    assert "sk-right" not in str(refused.value)
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
-    with pytest.raises(RetrievalError, match=f"embedding model '{HOSTED}'"):
-        HostedModel(HOSTED).embed(["x"])
-
-
-@pytest.mark.server
-def test_a_request_for_long_vectors_fits_the_bound_of_a_reply(served):
-    # As JSON these 128 have eleven megabytes, three more than a reply may have.
-    row = [0.012345678 + place / 7919 for place in range(4096)]
-    server = served(embedding=lambda text: row)
-    found = HostedModel("hosted_vllm/Qwen/Qwen3-Embedding-8B").embed(["x"] * 128, unit=False)
-    assert (found.shape, len(server.embedded)) == ((128, 4096), 1)
-    assert found[127].tolist() == np.array(row, np.float32).tolist()
+def test_an_index_is_built_and_searched_by_an_api_and_a_build_that_failed_resumes(provider, tmp_path, monkeypatch):
+    monkeypatch.setattr("keqa.retrievers.local.dense.SHARD", 20)
+    reported, index = [], tmp_path / "index"
+    # Those that the model is known by, and the first shard.
+    provider.answers = [200, 200, 200, 200, 401]
+    with pytest.raises(ConfigurationError, match="refuses the key"):
+        build_dense(MANY, index, model=HOSTED, notice=reported.append)
+    provider.asked.clear()
+    manifest = build_dense(MANY, index, model=HOSTED, notice=reported.append)
+    assert (manifest.encoder.model, manifest.encoder.dimension, manifest.encoder.similarity) == (HOSTED, 16, "cosine")
+    assert reported == [
+        f"{HOSTED} is asked for the vectors of 60 passages: about 162 tokens, $0.00 at $0.02 a million",
+        f"an earlier build of {index} was interrupted, or is of the same passages: resuming it",
+        f"{HOSTED} is asked for the vectors of 40 passages: about 110 tokens, $0.00 at $0.02 a million",
+    ]
+    asked = {text for texts in provider.texts for text in texts}
+    assert {n for n in range(60) if f"Title {n}: word{n} of {n % 7}" in asked} == set(range(20, 60))
+    hits = open_index(f"{index}@{HOSTED}").search("Title 17: word17 of 3", 1)
+    assert (hits[0].passage.id, round(hits[0].score, 3)) == ("17", 1.0)
+    with pytest.raises(ConfigurationError, match="a model is opened only where you name it"):
+        open_index(index)
 
 
 def test_a_model_behind_an_api_needs_its_key_or_the_address_of_its_server(monkeypatch):

@@ -1,9 +1,13 @@
 """Which indexes an address names, and what is said of them."""
 
+import importlib
+from types import SimpleNamespace
+
 import pytest
 
-from keqa.errors import InputError, RetrievalError
-from keqa.retrievers import HybridRetriever, TantivyRetriever, build_index, open_index
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers import HybridRetriever, TantivyRetriever, build_index, engines, open_index
+from keqa.retrievers.embedding import LOCAL
 from keqa.retrievers.engines import facts_of, folder_and_model, parts_of
 
 
@@ -81,3 +85,65 @@ def test_what_is_no_index_is_not_opened(tmp_path, ask):
     for place, message in (("missing", "there is no index at"), ("", "is not an index"), ("file", "is not an index")):
         with pytest.raises(RetrievalError, match=message):
             ask(tmp_path / place)
+
+
+def test_what_each_engine_builds_with_and_says_of_what_was_built(monkeypatch):
+    made = []
+
+    def module(name):
+        if name in ("elasticsearch.client", "embedding"):
+            return importlib.import_module(f"keqa.retrievers.{name}")
+        return SimpleNamespace(
+            **{
+                called: lambda *given, called=called, **options: made.append((f"{name}.{called}", *given, options))
+                for called in ("build_index", "build_dense", "load_index", "changing", "ElasticsearchDenseRetriever")
+            }
+        )
+
+    monkeypatch.setattr(engines, "_module", module)
+    address = "elasticsearch://h:9200/wiki"
+    for name, place in (("embedded", "out"), ("dense", "out"), ("elasticsearch", address)):
+        engine = engines.ENGINES[name]
+        engine.build("passages", place, name="wiki", sources="s")
+        assert engine.builds
+    engines.ENGINES["elasticsearch"].change(address, "m")
+    vectors = engines.ENGINES["elasticsearch-dense"]
+    vectors.open(address, "m")
+    assert (vectors.builds, vectors.options) == (False, ())
+    assert made == [
+        ("local.build.build_index", "passages", "out", {"name": "wiki", "sources": "s"}),
+        ("local.dense.build_dense", "passages", "out", {"name": "wiki", "sources": "s"}),
+        ("elasticsearch.writing.load_index", "passages", address, {"sources": "s"}),
+        ("elasticsearch.writing.changing", address, "m", {}),
+        ("elasticsearch.retriever.ElasticsearchDenseRetriever", address, "m", {}),
+    ]
+    plain = SimpleNamespace(languages={"en": 2, "de": 1}, language="en", engine="x")
+    encoded = SimpleNamespace(
+        languages={}, language="en", encoder=SimpleNamespace(model="passage/m", query_model="q/m")
+    )
+    ours = SimpleNamespace(encoder=SimpleNamespace(model=LOCAL, query_model=LOCAL))
+    for name, built, described, searched in (
+        ("embedded", plain, "en, de", "out"),
+        ("embedded", SimpleNamespace(languages={}, language="", engine="x"), "x", "out"),
+        ("dense", encoded, "dense, passage/m", "out@q/m"),
+        ("dense", ours, f"dense, {LOCAL}", "out"),
+    ):
+        engine = engines.ENGINES[name]
+        assert (engine.described(built), engine.searched("out", built)) == (described, searched)
+    server, dense = engines.ENGINES["elasticsearch"], "elasticsearch+dense://h:9200/wiki"
+    assert (server.described(plain), server.searched(address, plain)) == ("en, de", address)
+    assert (server.described(encoded), server.searched(address, encoded)) == (
+        "en, passage/m",
+        f"{address},{dense}@q/m",
+    )
+    assert server.searched(address, ours) == f"{address},{dense}"
+    assert server.locate({"url": "http://h", "name": "wiki"}) == address
+    for given in ({"url": "http://h"}, {"name": "wiki"}, {"url": "http://h", "name": None}):
+        with pytest.raises(InputError, match=r"^an index in Elasticsearch needs --url, the cluster, and --name, its"):
+            server.locate(given)
+    with pytest.raises(InputError, match=r"^--out is missing: name a folder for the index$"):
+        engines.ENGINES["dense"].locate({"url": "http://h"})
+    with pytest.raises(ConfigurationError, match=r"^the engine documents builds no index$"):
+        engines.ENGINES["documents"].build([], "x")
+    with pytest.raises(ConfigurationError, match=r"^the engine documents cannot change an index that is there: build"):
+        engines.ENGINES["documents"].change("x", None)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, number, p_value, share, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Figure, Grid, Panel, Series, number, p_value, share, text
 from keqa.evaluation.reports.overall import overall
-from keqa.evaluation.reports.render import Rendered, to_csv, to_latex, to_markdown
+from keqa.evaluation.reports.render import Rendered, draw, to_csv, to_latex, to_markdown
 from keqa.evaluation.reports.rows import entries_of
 from keqa.storage.redaction import visible
 
@@ -19,6 +19,43 @@ def test_numbers_are_written_without_a_zero_before_the_point():
     assert [cell.text for cell in shown] == [".250", "-.500", "+.500", ".000", "10.2"]
     assert [p_value(0.0004).text, p_value(0.05).text, share(0.125).text] == ["<.001", ".050", "12.5 %"]
     assert [number(None), p_value(None), share(None)] == [EMPTY, EMPTY, EMPTY]
+
+
+def test_a_figure_has_panels_side_by_side_and_a_look_for_each_series(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    saved = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda canvas, path, **how: saved.append((canvas, path, how))
+    )
+    many = tuple(Series(f"s{n}", (0.0, 1.0), (n / 10, 0.5), "points" if n == 1 else "curve") for n in range(3))
+    panels = (Panel("one $", "F1", (Series("A$", (1.0, 2.0), (0.5, 0.25)), *many)), Panel("all", "EM", many[:1]))
+    draw(Figure("figure4", "Title", "threshold", panels), tmp_path)
+    canvas, *_ = saved[0]
+    png, pdf = {"dpi": 160, "metadata": {"Software": None}}, {"dpi": 160, "metadata": {"CreationDate": None}}
+    assert [(path.name, how) for _, path, how in saved] == [("figure4.png", png), ("figure4.pdf", pdf)]
+    assert (canvas.get_suptitle(), canvas.get_size_inches().tolist()) == ("Title", [7.2, 3.0])
+    found = [
+        (
+            axes.get_title(),
+            axes.get_xlabel(),
+            axes.get_ylabel(),
+            [look(one) for one in axes.lines],
+            len(axes.collections),
+        )
+        for axes in canvas.axes
+    ]
+    first = [("C0", "o", 1.5, [[1.0, 0.5], [2.0, 0.25]]), ("C1", "None", 1.2, [[0.0, 0.0], [1.0, 0.5]])]
+    first.append(("C3", "None", 1.2, [[0.0, 0.2], [1.0, 0.5]]))
+    assert found == [(r"one \$", "threshold", "F1", first, 1), ("all", "threshold", "EM", first[1:2], 0)]
+    (legend,) = canvas.legends
+    assert ([one.get_text() for one in legend.get_texts()], legend._ncols) == ([r"A\$", "s0", "s1", "s2"], 4)
+    alone = Figure("f", "T", "x", (Panel("p", "F1", many[:1]),))
+    draw(alone, tmp_path)
+    assert saved[-1][0].legends == []
+
+
+def look(line):
+    return line.get_color(), line.get_marker(), line.get_linewidth(), line.get_xydata().tolist()
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))

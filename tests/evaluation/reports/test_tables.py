@@ -163,7 +163,7 @@ def test_every_run_with_the_same_judge_adds_its_pairs_and_each_counts_once(run, 
     runs = [
         judged("keqa-no-ukp", "j", "gold", "lead", "tin"),
         judged("keqa", "j", "lead", "gold", same=True),
-        judged("gate-never", "another", "gold", "zinc"),
+        judged("gate-never", "another", "gold", "zinc", "iron"),
     ]
     # Of gold and lead KEQA's own verdict stands, which is wrong; that of gold and tin comes from the ablation.
     grid = discriminator(entries_of(runs))
@@ -313,6 +313,18 @@ def test_table_6_shows_what_shows_most_of_the_method_with_all_its_steps(line, qu
     ]
     assert grid.ruled == {0}
     several = shown(cases([("nq", "KEQA", lines)], most=4))
+    told = noted() + noted(harmless=True)
+    read = line(7, 1.0, fallback=looked_up, degradations=told, explanation="Because.", answers=("a", "b"))
+    assert shown(cases([("nq", "KEQA", [read])])) == [
+        ["nq", "question", "Question 7?"],
+        ["", "the question itself, with retrieval", "When was Ann born?"],
+        ["", "the question itself, with retrieval: retrieval", ("Bo: " + "1950. " * 60)[:200] + "\u2026"],
+        ["", "the question itself, with retrieval: answer", "1950 (from passages)"],
+        ["", "went wrong", ": "],
+        ["", "explanation", "Because."],
+        ["", "gold answer", "a; b"],
+        ["", "KEQA answers", "an answer"],
+    ]
     # Right ones first, and among them those with more of the method; one without an answer shows nothing.
     asked = [said for _, step, said in several if step == "question"]
     assert asked == ["Question 3?", "Question 1?", "Question 5?", "Question 2?"]

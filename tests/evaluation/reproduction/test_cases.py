@@ -5,6 +5,7 @@ import subprocess
 from contextlib import nullcontext, suppress
 
 import pytest
+from fixtures.run_files import make_line, make_run, write_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,20 +135,22 @@ TABLES = {
 
 @pytest.fixture
 def cell(tmp_path, monkeypatch):
-    """Checks a figure of a table, without running the command."""
+    """Checks a figure, by default of a table, without running the command."""
     ran = []
+    lines = [make_line(n, float(n < 3), kind="bridge" if n else "") for n in range(5)]
+    write_run(tmp_path / "keqa.jsonl", make_run("keqa", lines))
     (tmp_path / "report").mkdir()
     for name, content in TABLES.items():
         (tmp_path / "report" / name).write_text(content)
 
     def run(command, **kwargs):
         ran.append(command[3:])
-        return subprocess.CompletedProcess(command, 3 if "ask" in command else 0, b"")
+        return subprocess.CompletedProcess(command, 3 if "ask" in command else 0, b'{"count": 60}')
 
     monkeypatch.setattr(subprocess, "run", run)
 
-    def found(table, row, column, first=()):
-        figure = Expected(name="f", table=table, row=row, column=column, expected=0.5, tolerance=0)
+    def found(table=None, row=None, column=None, first=(), **of):
+        figure = Expected(name="f", table=table, row=row, column=column, expected=0.5, tolerance=0, **of)
         case = Case(name="c", what="w", command="keqa compare keqa -o {folder}", first=list(first), figures=[figure])
         return check(case, tmp_path)[0], ran
 
@@ -171,6 +174,22 @@ def cell(tmp_path, monkeypatch):
 def test_a_figure_of_a_table(cell, table, row, column, value):
     checked = cell(table, row, column)[0]
     assert checked.measured == value or (checked.measured is None and re.search(value, checked.problem))
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "problem"),
+    [
+        ({"run": "keqa", "measure": "f1"}, 0.6, ""),
+        ({"run": "keqa", "measure": "f1", "kind": "bridge"}, 0.5, ""),
+        ({"run": "keqa", "measure": "accuracy"}, None, "keqa has no accuracy"),
+        ({"run": "keqa", "measure": "f1", "kind": "x"}, None, "keqa has no f1 of the kind 'x'"),
+        ({"at": "count"}, 60, ""),
+        ({"at": "x"}, None, "what the command printed has nothing at x: x is not there"),
+    ],
+)
+def test_a_figure_of_a_run_file_or_of_what_is_printed(cell, of, value, problem):
+    checked = cell(**of)[0]
+    assert (checked.case, checked.measured, checked.problem) == ("c", value, problem)
 
 
 def test_what_has_to_run_first_does_and_nothing_is_measured_where_it_fails(cell, tmp_path):

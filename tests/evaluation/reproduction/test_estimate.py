@@ -1,11 +1,14 @@
 """What experiments will cost, from a rehearsal without a language model."""
 
+import json
+
 import pytest
 from fixtures.run_files import make_line, make_run, shown, write_run
 
 from keqa.data.example import as_examples
 from keqa.errors import InputError, KeqaError
 from keqa.evaluation.questions import Questions
+from keqa.evaluation.reproduction import estimate as module
 from keqa.evaluation.reproduction import training
 from keqa.evaluation.reproduction.estimate import (
     CostBounds,
@@ -154,6 +157,47 @@ def test_what_is_learned_beforehand_is_rehearsed(retriever):
     assert [[one.calls for one in found.bounds[MODEL]] for found in (whole, shared)] == [[40, 40]] * 2
 
 
+def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_ways_are_added(retriever, monkeypatch):
+    rehearsed, ways = [], []
+
+    def compile_one(program, train, val, *, metric, **options):
+        rehearsed.append(([one.id for one in train], val and [one.id for one in val], metric("x", "y"), options))
+        for role, calls in (("task", 2), ("consistency", 1)):
+            for _ in range(calls):
+                getattr(program.lms, role)("Who?")
+
+    def of_way(dataset, spec, questions, parts, models):
+        ways.append((spec.arguments, len(questions)))
+        return Estimate(dataset, "", 0, {"m": CostBounds(Spent(100), Spent(200)), "j": CostBounds(Spent(), Spent(1))})
+
+    monkeypatch.setattr(module, "compile_program", compile_one)
+    monkeypatch.setattr(module, "estimate", of_way)
+    monkeypatch.setattr(module, "f1", lambda *_: 0.25)
+    models, parts = {"task": "m", "consistency": "j", "utility": "j"}, Parts(retriever("A passage."), None, {})
+    given = {"boundary": True, "tuning": True, "boundary_tries": 5, "optimizer": "gepa", "sets": 3}
+
+    def calls(name, train, val, **over):
+        rehearsed.clear(), ways.clear()
+        found = estimate_compilation(parse_spec(name), parts, Split(train, val), models, given | over).bounds
+        return {model: [one.calls for one in bounds] for model, bounds in found.items()}
+
+    quizzes = [{"decomposition": [{"question": f"Q{n}?", "answer": "x"}]} for n in range(60)]
+    many = as_examples({"question": f"{n}?", "answer": "x", "id": str(n), **quiz} for n, quiz in enumerate(quizzes))
+    # 75 questions by the rehearsal of five; five draws of 50 quizzes; and three ways.
+    assert calls("keqa", many[:50], many[50:]) == {"m": [24 + 250 + 300, 24 + 250 + 600], "j": [12, 12 + 3]}
+    asked = {"boundary": False, "embedder": None, "training": {}, "budget": "light", "optimizer": "none"}
+    options = {**given, **asked}
+    assert rehearsed == [(["0", "1", "2", "3"], ["50"], metric, options) for metric in (1.0, 0.25)]
+    assert ways == [({"settle": way}, 50) for way in ("draft", "reading", "quizzes")]
+    # Too few questions to learn how to settle them, and no boundary; then too few quizzes, and questions of both parts.
+    assert calls("keqa", many[:49], many[:49], boundary=False) == {"m": [24.5, 24.5], "j": [12.25, 12.25]}
+    assert ([one[1] for one in rehearsed], ways) == ([None, None], [])
+    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0, 15.0]
+    assert [one[3]["optimizer"] for one in rehearsed] == ["bootstrap"] * 2
+    assert [one[1] for one in rehearsed] == [["19", "20", "21", "22"]] * 2
+    assert calls("rag", many[:50], many[50:])["m"] == [24.0, 24.0]
+
+
 def test_what_a_smaller_run_cost_is_expected_of_a_larger(tmp_path):
     cost = Cost(by_role={"task": CallCost(samples=2, prompt_tokens=10, completion_tokens=3)})
     made = make_run("rag", [make_line(n, 1.0, cost=cost) for n in range(4)])
@@ -216,6 +260,44 @@ def test_an_embedder_that_is_not_there_builds_nothing(retriever, scripted, tmp_p
     with pytest.raises(KeqaError, match="no/such"):
         training.build_program(retriever("A passage."), Roles(lm, lm, lm), learned, tmp_path / "built", **how)
     assert not (tmp_path / "built").exists()
+
+
+def test_which_questions_were_learned_from_and_asked_is_written_down(tmp_path):
+    two = as_examples({"question": f"{one}?", "answer": "x", "id": one} for one in ("ä/1", "b/2"))
+    asked = as_examples({"question": f"{one}?", "answer": "x", "id": one} for one in "45")
+    tests = {name: Questions(name, "test", 0, [one]) for name, one in zip("äb", asked, strict=True)}
+    path = tmp_path / "new" / "questions.json"
+    training.publish_questions(path, Questions("ä+b", "train", 0, two), tests, 7)
+    assert (
+        path.read_text("utf-8")
+        == """{
+ "seed": 7,
+ "train": {
+  "ä": [
+   "ä/1"
+  ],
+  "b": [
+   "b/2"
+  ]
+ },
+ "test": {
+  "ä": [
+   "4"
+  ],
+  "b": [
+   "5"
+  ]
+ }
+}
+"""
+    )
+    training.publish_questions(path, None, {"b": tests["b"]}, 0)
+    assert json.loads(path.read_text()) == {"seed": 0, "train": {}, "test": {"b": ["5"]}}
+    alone = Questions("b", "train", 0, two)
+    training.publish_questions(path, alone, {"b": tests["b"]}, 0)
+    assert json.loads(path.read_text())["train"] == {"b": ["ä/1", "b/2"]}
+    with pytest.raises(InputError, match=r"json/x cannot be written: (File exists|Not a directory)$"):
+        training.publish_questions(path / "x", None, tests, 0)
 
 
 def test_what_a_baseline_learned_is_saved_with_what_it_cost(retriever, scripted, tmp_path):

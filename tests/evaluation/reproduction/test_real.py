@@ -78,6 +78,38 @@ def test_neither_questions_nor_gold_answers_nor_what_was_read_ships(tmp_path):
     assert (tmp_path / "lm.zip").read_bytes() == first
 
 
+def changes(before, after, at=""):
+    """What differs, by the place where it stands."""
+    if isinstance(before, dict | list) and before and after:
+        places = before if isinstance(before, dict) else range(len(before))
+        return {
+            key: one for place in places for key, one in changes(before[place], after[place], f"{at}/{place}").items()
+        }
+    return {} if before == after else {at: after}
+
+
+def test_what_of_a_line_does_not_ship(tmp_path):
+    read = {"passages": [PASSAGE], "evidence": ["a"], "selected": [], "triples": ["b"], "support": "c"}
+    asked, other = (make_quiz(text, ["own"], [[0]], **read) for text in ("Question 1?", "Another?"))
+    note = Degradation(stage="answer", cause="X", message="of the prompt", action="retried")
+    story = {"fallback": asked, "whole": other, "passages": [PASSAGE], "degradations": [note]}
+    line = make_line(1, 1.0, quizzes=[asked, other], failed=True, **story)
+    line = line.model_copy(update={"choices": ["a", "b"], "golds": {"x": ["y"]}, "quiz_golds": {"x": ["y"]}})
+    of = "a9795b6520c219a9ea8a"
+    found = changes(line.model_dump(), real.shipped(line).model_dump())
+    hidden = {"passages": [], "evidence": [], "triples": [], "support": ""}
+    quizzes = ("quizzes/0", "quizzes/1", "fallback", "whole")
+    expected = {f"/record/{quiz}/{name}": value for quiz in quizzes for name, value in hidden.items()}
+    expected |= {f"/record/{quiz}/{name}": of for quiz in ("quizzes/0", "fallback") for name in ("text", "resolved")}
+    expected |= {"/question": of, "/record/question": of, "/record/passages": []}
+    expected |= dict.fromkeys(("/error/message", "/record/failure/message", "/record/degradations/0/message"), "")
+    expected |= {"/answers": [], "/choices": [], "/golds": None, "/quiz_golds": None}
+    assert found == expected
+    # What was never answered has no record.
+    bare = make_line(1, 0.0).model_copy(update={"record": None})
+    assert real.shipped(bare).record is None
+
+
 def test_the_table_has_scores_costs_and_how_far_keqa_is_ahead(tmp_path):
     write(tmp_path / "lm", "closed-book", [make_line(n, 0.0, 0.25, retrievals=0, calls=1) for n in range(4)])
     write(tmp_path / "lm", "keqa", [make_line(n, float(n > 0), retrievals=2, calls=8) for n in range(4)])

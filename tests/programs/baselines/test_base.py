@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.question import Question
-from keqa.programs.baselines.base import Gathered, Reply, from_memory, from_passages
+from keqa.programs.baselines.base import Gathered, Reply, conclude, from_memory, from_passages
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
+from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.retrievers.base import Hit, Passage
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 
@@ -63,6 +64,9 @@ async def test_an_empty_answer_is_a_failure(scripted):
     predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
     with pytest.raises(CallError, match="the answer was empty"):
         await Session(CallLimiter(1), blocking=False).run(from_memory(predictor, ASKED))
+    with pytest.raises(UnansweredError) as caught:
+        conclude(RecordBuilder(question="Who?"), Reply(""), "closed_book")
+    assert (caught.value.stage, caught.value.cause) == ("answer", "EmptyAnswerError")
 
 
 async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):

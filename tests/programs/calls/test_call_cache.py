@@ -15,6 +15,7 @@ from keqa.programs.calls import call_cache
 from keqa.programs.calls.ask import keeping
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
+from keqa.programs.records import Statement, Unanswered
 
 TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
 
@@ -176,6 +177,42 @@ def test_a_file_that_cannot_be_used_ends_the_run_and_fails_no_question(roles, ca
     # An examination does not take it for a failed draw.
     with cache.installed(), pytest.raises(StorageError):
         KEQA(None, lms=roles, decompose=False)("Who?")
+
+
+ASKED = {"model": "m", "messages": ["Who?"], "temperature": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ({"timeout": 3, "num_retries": 2, "headers": {}, "extra_headers": {}, "_fn_identifier": "f"}, True),
+        ({"api_key": "secret"}, True),
+        ({"messages": ["Why?"]}, False),
+        ({"model": "n"}, False),
+        ({"temperature": 1.0}, None),
+        ({"temperature": 1.0, "rollout_id": 1}, False),
+    ],
+)
+def test_which_requests_are_one_and_which_are_not_kept(cache, other, same):
+    both = (ASKED, ASKED | other)
+    for request, said in zip(both, ("first", "second"), strict=True):
+        cache.put(request, litellm.ModelResponse(choices=[{"message": {"content": said}}]), ("api_key",))
+    found = [cache.get(request, ("api_key",)) for request in both]
+    said = [one and one.choices[0].message.content for one in found]
+    assert said == {True: ["second"] * 2, False: ["first", "second"], None: ["first", None]}[same]
+    assert (cache.hits, cache.misses) == (1 if same is None else 2, 0)
+    with call_cache.bypass_cache():
+        assert cache.get(ASKED) is None
+    assert cache.get({"model": "m", "request": {"config": {"temperature": 0}}}) is None
+    assert (cache.hits, cache.misses) == (1 if same is None else 2, 1)
+
+
+def test_what_json_has_no_form_for_tells_requests_apart(cache):
+    forms = [Statement, Unanswered, Statement(text="x"), Statement(text="y"), {1}, {2}, dict, list]
+    assert len({call_cache._key_of(ASKED | {"form": one}, ()) for one in forms}) == len(forms)
+    assert call_cache._key_of(ASKED | {"form": Statement(text="x")}, ()) == call_cache._key_of(
+        ASKED | {"form": Statement(text="x").model_dump(mode="json")}, ()
+    )
 
 
 @pytest.mark.server

@@ -20,8 +20,6 @@ from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import PatientChatAdapter, adapter, sections
 from keqa.signatures.react import written_trajectory
 
-pytestmark = pytest.mark.process
-
 ALL = [getattr(signatures, name) for name in signatures.__all__]
 NAMES = sorted({name for signature in ALL for name in signature.fields})
 SAID = "Oslo"
@@ -115,6 +113,7 @@ def structure(which: dspy.Adapter, signature: type[dspy.Signature], text: str) -
     return [section.name for section in sections(text)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("signature", ALL, ids=lambda one: one.__name__)
 @given(data=st.data())
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))

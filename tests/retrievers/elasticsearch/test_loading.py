@@ -367,29 +367,3 @@ def test_rejected_passages_and_requests_are_sent_again(address, client, words, s
     assert load_index(words(500), altered(busy)).passages == 500
     assert stored(client, address) == numbers(500)
     assert len(bulks) > 6
-
-
-@pytest.mark.parametrize("asked", ["_count", "_refresh"])
-def test_a_part_that_does_not_answer_is_no_verification_and_loses_nothing(address, client, words, altered, asked):
-    def partial(method, path, body, forward):
-        status, reply = forward()
-        if asked in path:
-            reply["_shards"].update(failed=1, total=1)
-        return status, reply
-
-    with pytest.raises(RetrievalError, match=r"1 of 1 parts of the index .* did not answer"):
-        load_index(words(3), altered(partial))
-    (left,) = behind(client, address)
-    assert load_index(words(3), address).data == left
-
-
-def test_a_load_without_rights_on_the_cluster_is_published(address, words, altered):
-    def guarding(method, path, body, forward):
-        if path == "/" or path.startswith("/_cluster"):
-            return 403, {"error": {"type": "security_exception", "reason": "monitor is unauthorized"}, "status": 403}
-        return forward()
-
-    notices = []
-    manifest = load_index(words(3), altered(guarding), notice=notices.append)
-    assert ["privilege monitor on the cluster" in notice for notice in notices] == [True]
-    assert ElasticsearchRetriever(address).manifest == manifest

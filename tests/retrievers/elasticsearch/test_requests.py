@@ -8,6 +8,8 @@ import io
 import json
 import re
 import socket
+import sys
+import traceback
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -17,7 +19,7 @@ import urllib3
 from elasticsearch import __version__
 from urllib3 import exceptions as errors
 
-from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, RetrievalError
 from keqa.retrievers import Hit, Passage
 from keqa.retrievers.base import Origin, Place
 from keqa.retrievers.elasticsearch import client, generation, mapping, retriever, writing
@@ -27,31 +29,38 @@ from keqa.retrievers.elasticsearch.mapping import ANALYZERS
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import changing, load_index
 from keqa.retrievers.embedding import Encoder
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.manifest import EncoderSettings, FileChange, PlannedChange
 from keqa.retrievers.text import MAX_QUERY_TERMS, stop_words
 
 ADDRESS = "elasticsearch://host:9201/wiki"
-SHARDS = {"_shards": {"total": 1, "failed": 0}}
+SHARDS = {"_shards": {"total": 1, "successful": 1, "failed": 0}}
 JSON = "application/vnd.elasticsearch+json;compatible-with=8"
 HEADERS = {"Content-Type": JSON, "X-Elastic-Product": "Elasticsearch", "Content-Encoding": "gzip"}
 ABSENT = {"error": {"type": "index_not_found_exception", "reason": "no such index [wiki]"}}
 
 
 class Cluster:
-    """Keeps indexes as Elasticsearch does and finds all passages; `sent` has each request, `answers` come first."""
+    """Keeps indexes as Elasticsearch does and finds all passages; `sent` has each request, `answers` come first.
+
+    What `altered` has for a part of a path makes another answer of the true one, a status with it.
+    """
 
     def __init__(self):
-        self.indexes, self.sent, self.answers = {}, [], []
+        self.indexes, self.sent, self.answers, self.headers, self.altered = {}, [], [], HEADERS, {}
 
     def urlopen(self, pool, method, url, body=None, **how):
         sent = {"asked": f"{method} {url}", "body": read_lines(body), "node": f"{pool.host}:{pool.port}"}
         self.sent.append(SimpleNamespace(**sent, **how))
-        answer = self.answers.pop(0) if self.answers else (200, self.reply(method, url.partition("?")[0], body))
+        path = url.partition("?")[0]
+        answer = self.answers.pop(0) if self.answers else (200, self.reply(method, path, body))
+        for part, alter in self.altered.items():
+            answer = alter(answer[1]) if part in path else answer
         if isinstance(answer, Exception):
             raise answer
         status, said = answer if answer[1] is not None else (404, ABSENT)
         data = gzip.compress(said if isinstance(said, bytes) else json.dumps(said).encode())
-        return urllib3.HTTPResponse(io.BytesIO(data), HEADERS, status, preload_content=False)
+        return urllib3.HTTPResponse(io.BytesIO(data), self.headers, status, preload_content=False)
 
     def named(self, name):
         return {one: of for one, of in self.indexes.items() if name in of["aliases"] or fnmatch.fnmatch(one, name)}
@@ -90,6 +99,8 @@ class Cluster:
                 self.indexes[what.removeprefix("_clone/")] = {**copy.deepcopy(state), "aliases": body["aliases"]}
             case "PUT", _:
                 self.indexes[name] = {**body, "docs": {}}
+            case "DELETE", _ if not what:
+                del self.indexes[name]
             case "GET", _ if not what:
                 return found or None
         count = {"count": len(state.get("docs", ()))}
@@ -125,6 +136,16 @@ def cluster(monkeypatch):
     monkeypatch.setattr(urllib3.HTTPConnectionPool, "urlopen", lambda *given, **how: played.urlopen(*given, **how))
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: io.BytesIO())
     return played
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses between attempts, in which alone time passes."""
+    pauses = []
+    clock = SimpleNamespace(sleep=pauses.append, monotonic=lambda: sum(pauses))
+    monkeypatch.setattr(retriever, "time", clock)
+    monkeypatch.setattr("elasticsearch.helpers.actions.time", clock)
+    return pauses
 
 
 def asked(cluster):
@@ -274,8 +295,11 @@ STRANGER = (
     "the certificate of H is not trusted: name the file of the authority that signed it in ELASTICSEARCH_CA_CERTS, or "
     "its SHA-256 fingerprint in ELASTICSEARCH_FINGERPRINT (self-signed)"
 )
+GIVEN = {"key": {KEY: "geheim"}, "password": dict.fromkeys(BOTH.split(" and "), "geheim")}
 # What is answered, or raised where nothing is, and what is said of it.
 REFUSALS = {
+    "key": (401, refusal("x", "who?"), f"H does not accept the credentials in {KEY}"),
+    "password": (401, refusal("x", "who?"), f"H does not accept the credentials in {BOTH}"),
     "nobody": (401, refusal("x", "who?"), f"H asks for credentials: set {KEY}, or {BOTH}, in the environment"),
     "not he": (403, refusal("x", "no rights"), f"{UNREAD}: the credentials for H do not allow it (no rights)"),
     "full": (429, refusal("cluster_block_exception", "FORBIDDEN/12"), FULL),
@@ -297,13 +321,15 @@ REFUSALS = {
 def test_what_is_said_of_each_refusal(cluster, monkeypatch, name):
     status, answer, message = REFUSALS[name]
     monkeypatch.setattr(client, "_MOST_BYTES", 1000)
+    for variable, value in GIVEN.get(name, {}).items():
+        monkeypatch.setenv(variable, value)
     target = parse_address(ADDRESS)
     with closing(connect(target)) as connected:
         cluster.answers = [(status, answer) if status else answer] * 9
         with pytest.raises(KeqaError) as caught:
             Generations(connected, target).settings("wiki")
     assert str(caught.value) == re.sub(r"\bH\b", "http://host:9201", message)
-    configured = name in ("nobody", "not he", "old", "no tls", "stranger")
+    configured = name in (*GIVEN, "nobody", "not he", "old", "no tls", "stranger")
     assert type(caught.value) is (ConfigurationError if configured else RetrievalError)
     assert may_pass(caught.value) == (name in ("full", "busy", "slow", "away"))
     # What a server is too busy for, or a connection loses, is sent again at once.
@@ -317,6 +343,12 @@ VERSIONS = {
     "7.17.0": f"is version 7.17.0, {CLIENT}: KEQA needs Elasticsearch 8 or newer",
     f"{NEWER}.1": f"is version {NEWER}.1, {CLIENT}. Install the client of its version: {INSTALL}",
 }
+
+
+def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "elasticsearch", None)
+    with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
+        ElasticsearchRetriever("elasticsearch://here/wiki")
 
 
 def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
@@ -343,6 +375,10 @@ def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
         cluster.answers = [(200, {"version": {"number": version}})]
         with pytest.raises(ConfigurationError, match=re.escape(f"the server at http://host:9201 {message}") + "$"):
             connect(parse_address(ADDRESS))
+    cluster.headers = {name: value for name, value in HEADERS.items() if name != "X-Elastic-Product"}
+    with pytest.raises(ConfigurationError, match=r"^what answers at http://host:9201 is not Elasticsearch \(OpenS"):
+        connect(parse_address(ADDRESS))
+    cluster.headers = HEADERS
     # The next one is accepted, and who may only search need not be told the version.
     for answer in ((200, {"version": {"number": f"{NEWER - 1}.0"}}), (403, refusal("x", "no"))):
         cluster.answers = [answer]
@@ -362,6 +398,36 @@ def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):
     assert sorted(asked_for) == [("::1", 9201, 3), ("one", 9200, 3)]
 
 
+CONTROL, BYTES = "holds a line end or another control character", "holds bytes that are no UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"API_KEY": "geheim\nX-Other: 1"}, f"API_KEY {CONTROL}"),
+        ({"API_KEY": "geheimü"}, "API_KEY holds a character that no API key has"),
+        ({"API_KEY": "id:geheim\udce4"}, f"API_KEY {BYTES}"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheim\udce4"}, f"PASSWORD {BYTES}"),
+        ({"USERNAME": "elastic", "PASSWORD": "geheim\x07"}, f"PASSWORD {CONTROL}"),
+        *(({"FINGERPRINT": one}, "FINGERPRINT holds no SHA-256 fingerprint") for one in ("geheim" * 10, "0" * 40)),
+        ({"CA_CERTS": "geheim" * 1000}, "CA_CERTS names no file"),
+        *(({"TIMEOUT": one}, "TIMEOUT must be a number of sec.* 1 to 3600") for one in ("geheim", "0", "nan", "1e300")),
+        ({"API_KEY": "geheim", "USERNAME": "b", "PASSWORD": "geheim"}, "PASSWORD, not both"),
+        ({"USERNAME": "b"}, "USERNAME is set and ELASTICSEARCH_PASSWORD is not"),
+        ({"PASSWORD": "geheim"}, "PASSWORD is set and ELASTICSEARCH_USERNAME is not"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is_and_not_repeated(cluster, monkeypatch, given, message):
+    for name, value in given.items():
+        monkeypatch.setenv(f"ELASTICSEARCH_{name}", value)
+    with pytest.raises(ConfigurationError, match=f"ELASTICSEARCH_{message}") as caught:
+        ElasticsearchRetriever("elasticsearch+https://localhost:1/wiki")
+    shown = "".join(traceback.format_exception(caught.value, chain=True)[-1:])
+    assert "geheim" not in shown
+    assert (caught.value.__cause__, cluster.sent) == (None, [])
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
 PARTS = {"_shards": {"total": 5, "failed": 2}, "timed_out": False}
 FAILED = "searching the index wiki failed: "
 # An answer to one of two queries, and what is said where it stays so; only what may pass is asked for again.
@@ -373,27 +439,215 @@ PASSING = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_what_fails_in_passing_is_asked_for_again(cluster, monkeypatch, name):
+def test_what_fails_in_passing_is_asked_for_again(cluster, monkeypatch, pauses, name):
     answer, message = PASSING[name]
-    monkeypatch.setattr(retriever, "_PAUSE", 0)
     load_index([ANN, BO], ADDRESS, notice=str)
     with closing(ElasticsearchRetriever(ADDRESS)) as opened:
         hits = {"hits": {"hits": [{"_source": {"doc_id": "x"}, "_score": 1}]}, "timed_out": False, **SHARDS}
         cluster.sent = []
-        cluster.answers = [(200, {"responses": [hits, answer]}), (503, {})]
+        cluster.answers = [(200, {"responses": [hits, answer]}), *[(503, {})] * 6]
         first, second = opened.search_many(["first", "second"], 1)
-        assert (first[0].passage.id, second[0].passage.id) == ("x", "a")
-        assert [len(one.body) for one in cluster.sent] == [4, 2, 2]
-        monkeypatch.setattr(retriever, "_PATIENCE", -1)
-        cluster.answers = [(200, {"responses": [answer]})]
-        with pytest.raises(RetrievalError, match=re.escape(f"{FAILED}{message} (asked again for -1 seconds)") + "$"):
+        assert (first[0].passage.id, second[0].passage.id, pauses) == ("x", "a", [0.1, 0.2])
+        # Those that are answered are kept, and the client itself asks six times without a pause.
+        assert [len(one.body) for one in cluster.sent] == [4, *[2] * 7]
+        pauses.clear()
+        cluster.answers = [(200, {"responses": [answer]})] * 34
+        with pytest.raises(RetrievalError, match=re.escape(f"{FAILED}{message} (asked again for 90 seconds)") + "$"):
             opened.search("first")
+        assert (pauses, cluster.answers) == ([0.1, 0.2, 0.4, 0.8, 1.6, *[3.0] * 28], [])
         cluster.answers = [(200, {"responses": [{"status": 400, **refusal("x", "bad")}]})]
         with pytest.raises(RetrievalError, match=rf"^{FAILED}400 \(bad\)$"):
             opened.search("first")
         monkeypatch.setattr(mapping, "MOST_HITS", 1)
         with pytest.raises(InputError, match=r"^Elasticsearch finds 1 passages at most for a question, not 2$"):
             opened.search("first", 2)
+
+
+def test_what_another_load_or_change_leaves_behind_goes_with_the_next_but_what_others_use(cluster):
+    notices, altered = [], {"_bulk": lambda _: (200, {"items": [{"create": refused_item(400, "x")}]})}
+    first = load_index([ANN, BO], ADDRESS, sources=["docs"], notice=notices.append).data
+    cluster.altered = altered
+    with pytest.raises(RetrievalError, match="could not be written"):
+        load_index([BO], ADDRESS, sources=["docs"])
+    cluster.altered = {}
+    (interrupted,) = set(cluster.indexes) - {first}
+    begun = cluster.indexes[interrupted]["mappings"]["_meta"]["keqa"]["created"]
+    changed = []
+    for gone in ("a", "b"):
+        with changing(ADDRESS) as changer:
+            changed.append(changer.apply(PlannedChange(gone=[gone], sources=("docs",))).data)
+    # The state before the last change, and the load that is under way.
+    assert set(cluster.indexes) == {interrupted, *changed}
+    cluster.indexes[changed[1]]["aliases"]["mine"] = {}
+    with pytest.raises(InputError, match=r"holds an index of other sources \(docs\)"):
+        load_index([ANN], ADDRESS, sources=["other"])
+    last = load_index([ANN], ADDRESS, sources=["other"], overwrite=True, notice=notices.append)
+    assert {name: list(of["aliases"]) for name, of in cluster.indexes.items()} == {
+        changed[1]: ["mine"],
+        last.data: ["wiki"],
+    }
+    assert notices == [
+        f"an earlier load of wiki, begun {begun}, was interrupted: again (its passages or settings are others)",
+        f"the earlier index {changed[1]} stays, since another alias stands for it",
+    ]
+    cluster.indexes = {"wiki": {"aliases": {}}}
+    with pytest.raises(InputError, match=r"^wiki at http://host:9201 is an index that KEQA did not make; it is left"):
+        load_index([ANN], ADDRESS)
+
+
+def refused_item(status, kind):
+    return {"_id": "a", "status": status, "error": {"type": kind, "reason": "why"}}
+
+
+def partial(reply):
+    return 200, {**reply, "_shards": {"total": 3, "failed": 1}}
+
+
+def counting(reply, counts):
+    return 200, {**reply, "count": counts.pop(0)}
+
+
+UNSOUND = "the index wiki did not pass its verification: 2 passages went into it and"
+LOST = "It is not published, and what was written is removed; what was there before stays. Run the same again"
+# What is answered where, and what a load of two passages says of it.
+FAILED_LOADS = {
+    "taken": ("_bulk", (404, "index_not_found_exception"), "another process has begun to load wiki, or finished it: t"),
+    "full": ("_bulk", (403, "cluster_block_exception"), FULL.replace("FORBIDDEN/12", "why")),
+    "busy": ("_bulk", (429, "x"), "passage 'a' could not be written: 429 (why)"),
+    "parts": ("_refresh", partial, "1 of 3 parts of the index N did not answer: look at the state of the cluster at H"),
+    "fewer": ("_count", lambda reply: counting(reply, [1]), f"{UNSOUND} 1 are in it. {LOST}"),
+    "bare": ("_count", lambda reply, counts=[2, 1]: counting(reply, counts), f"{UNSOUND} 2 are in it and 1 vectors. "),
+}
+
+
+@pytest.mark.parametrize("name", FAILED_LOADS)
+def test_why_a_load_fails(cluster, library, pauses, name):
+    part, answer, message = FAILED_LOADS[name]
+    if isinstance(answer, tuple):
+        cluster.altered[part] = lambda _: (200, {"items": [{"create": refused_item(*answer)}] * 2})
+    else:
+        cluster.altered[part] = answer
+    with pytest.raises(RetrievalError) as caught:
+        load_index([ANN, BO], ADDRESS, model="one" if name == "bare" else None)
+    said = re.sub(r"wiki-[0-9a-f]{12}", "N", str(caught.value))
+    assert said.startswith(message.replace("at H", "at http://host:9201"))
+    assert len(cluster.indexes) == (0 if part == "_count" else 1)
+    assert pauses == ([1, 2, 4, 8, 16, 30, 30, 30] if name == "busy" else [])
+
+
+@pytest.mark.parametrize(
+    ("health", "notices"),
+    [
+        (
+            lambda reply: (408, {**reply, "timed_out": True}),
+            ["not all copies of wiki are there yet: the cluster keeps"],
+        ),
+        (lambda reply: (403, refusal("x", "no")), ["whether all copies of wiki are there yet is not known: the cred"]),
+    ],
+)
+def test_a_load_is_published_without_its_copies_and_where_the_answer_to_the_switch_gets_lost(cluster, health, notices):
+    reported = []
+    cluster.altered = {"_aliases": lambda _: (503, {"error": "lost"}), "/health/": health}
+    manifest = load_index([ANN, BO], ADDRESS, notice=reported.append)
+    assert list(cluster.named("wiki")) == [manifest.data]
+    assert [one[: len(wanted)] for one, wanted in zip(reported, notices, strict=True)] == notices
+
+
+def of_another_analyzer(indexes, data):
+    indexes[data]["mappings"]["_meta"]["keqa"]["analyzer"]["tokenizer"] = "cjk"
+
+
+# What becomes of a loaded index, and what is said where it is opened.
+INDEX = "the index wiki at http://host:9201"
+UNOPENED = {
+    "none": (
+        lambda indexes, data: indexes.clear(),
+        "there is no index wiki at http://host:9201. Load one with `keqa index SOURCE --engine elasticsearch --url "
+        "http://host:9201 --name wiki`",
+    ),
+    "two": (lambda of, data: of.update({"wiki-2": of[data]}), f"{INDEX} is an alias of several indexes: wiki-2, N"),
+    "foreign": (
+        lambda indexes, data: indexes[data]["mappings"].pop("_meta"),
+        f"{INDEX} was not made by KEQA: its mapping holds no manifest",
+    ),
+    "analyzer": (
+        of_another_analyzer,
+        f"{INDEX} was built with analyzer settings that this version does not know (AnalyzerSettings(",
+    ),
+    "fewer": (
+        lambda of, data: of[data]["docs"].popitem(),
+        f"{INDEX} is not complete: its manifest says 2 passages, it holds 1. Load it again",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_what_is_no_sound_index_is_not_opened(cluster, name):
+    alter, message = UNOPENED[name]
+    alter(cluster.indexes, load_index([ANN, BO], ADDRESS).data)
+    with pytest.raises(RetrievalError) as caught:
+        ElasticsearchRetriever(ADDRESS)
+    assert re.sub(r"wiki-[0-9a-f]{12}", "N", str(caught.value)).startswith(message)
+
+
+def test_what_is_asked_about_an_index_and_its_files(cluster, monkeypatch):
+    manifest = load_index([ANN, BO], ADDRESS, replicas=2)
+    monkeypatch.setattr(generation, "_FILES_PAGE", 2)
+    # A file that was given twice is two, of two digests.
+    pages = [[("/d/a", "1", 2), ("/d/b", "2", 1)], [("/d/b", "3", 1)]] * 2
+    pages.append([])
+
+    def page(_):
+        found = [{"key": {"file": path, "file_digest": digest}, "doc_count": n} for path, digest, n in pages.pop(0)]
+        return 200, {"aggregations": {"files": {"buckets": found, "after_key": {"file": "/d/b"}}}, **SHARDS}
+
+    settings = {"index": {"number_of_replicas": "2", "number_of_shards": "3"}}
+    cluster.altered = {
+        "/_stats": lambda _: (200, {"_all": {"total": {"store": {"size_in_bytes": 7}}}}),
+        "/health/": lambda _: (200, {"cluster_name": "c", "status": "yellow"}),
+        "/_settings": lambda _: (200, {manifest.data: {"settings": settings}}),
+        "/_search": page,
+    }
+    asked(cluster)
+    (found,) = facts_of(ADDRESS)
+    facts = {"engine": "elasticsearch", "version": "8.19.14", "index": manifest.data, "name": "wiki", "passages": 2}
+    facts |= {"bytes": 7, "shards": 3, "replicas": 2, "health": "yellow", "files": {"/d/a": 2, "/d/b": 2}}
+    assert {name: found[name] for name in facts} == facts
+    assert asked(cluster)[-5:] == [
+        ["POST /N/_count"],
+        ["GET /N/_settings"],
+        ["GET /N/_stats/store"],
+        ["GET /_cluster/health/N"],
+        ["GET /"],
+    ]
+    target, no = parse_address(ADDRESS), dict.fromkeys(("/_stats", "/health/"), lambda _: (403, refusal("x", "no")))
+    with closing(connect(target)) as connected:
+        generations = Generations(connected, target)
+        asked(cluster)
+        assert generations.files("wiki", ["/d", "/e/"]) == {"/d/a": ("1", 2), "/d/b": ("3", 2)}
+        below = [{"prefix": {"file": "/d/"}}, {"prefix": {"file": "/e/"}}]
+        query = {"bool": {"filter": [{"bool": {"should": [{"terms": {"file": ["/d", "/e/"]}}, *below]}}]}}
+        sources = [{name: {"terms": {"field": name}}} for name in ("file", "file_digest")]
+        composite = {"size": 2, "sources": sources}
+        first, second = (one.body[0] for one in cluster.sent)
+        assert first == {"aggs": {"files": {"composite": composite}}, "query": query, "size": 0}
+        assert second["aggs"] == {"files": {"composite": {**composite, "after": {"file": "/d/b"}}}}
+        cluster.altered |= no
+        found = generations.facts(manifest.data)
+        assert (found["bytes"], found["health"], found["shards"]) == (None, None, 3)
+        # More are read by a scan, from its beginning.
+        monkeypatch.setattr(generation, "_PAGE", 2)
+        cluster.altered = {}
+        cluster.sent = []
+        given = [[{"_source": {"doc_id": one}} for one in some] for some in (["b", "a"], ["b", "a"], ["c"], [])]
+        cluster.answers = [(200, {"_scroll_id": "s", "hits": {"hits": some}, **SHARDS}) for some in given]
+        assert generations.ids("wiki", {"term": {"file": "x"}}) == ["b", "a", "c"]
+        of_file = {"query": {"term": {"file": "x"}}, "size": 2}
+        assert [[one.asked, *one.body] for one in cluster.sent][:3] == [
+            ["POST /wiki/_search?_source_includes=doc_id", {**of_file, "sort": ["_doc"]}],
+            ["POST /wiki/_search?scroll=5m", {**of_file, "_source": ["doc_id"], "sort": "_doc"}],
+            ["POST /_search/scroll", {"scroll_id": "s", "scroll": "5m"}],
+        ]
 
 
 def test_the_fields_and_settings_of_an_index():

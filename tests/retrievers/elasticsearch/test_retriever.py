@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import mapping, retriever
 from keqa.retrievers.elasticsearch.client import parse_address
@@ -110,71 +110,6 @@ def test_function_words_within_chinese_words_are_searched_for(address):
     queries = ["了解", "目的", "目的地", "了解目的地", "The 猫 的"]
     found = [sorted(ids(hits)) for hits in ElasticsearchRetriever(address).search_many(queries)]
     assert found == [["b"], ["a"], ["a"], ["a", "b"], ["c"]]
-
-
-def test_partial_answers_are_asked_for_again_and_the_others_kept(loaded, altered, pauses):
-    expected = loaded.search_many(["zebra", "analytical engine", "London"])
-
-    def change(answers, number):
-        if number == 1:
-            answers[1]["_shards"].update(failed=1)
-            answers[1]["hits"]["hits"] = []
-            answers[2] = {"status": 503, "error": {"type": "search_phase_execution_exception", "reason": "all failed"}}
-        elif number == 2:
-            answers[0]["timed_out"] = True
-            answers[0]["hits"]["hits"] = []
-        elif number == 3:
-            answers[0] = {"status": 404, "error": {"type": "search_context_missing_exception", "reason": "no context"}}
-
-    alter, requests = changing(change)
-    found = ElasticsearchRetriever(altered(alter)).search_many(["zebra", "analytical engine", "London"])
-    assert found == expected
-    assert requests == [3, 2, 1, 1]
-    assert pauses == [0.1, 0.2, 0.4]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda answer: answer["_shards"].update(failed=1), "failed: 1 of 1 parts of the index did not answer"),
-        (lambda answer: answer.update(timed_out=True), "failed: the search was cut off"),
-        (lambda answer: answer.update(status=429, error={"type": "x", "reason": "busy"}), r"failed: 429 \(busy\)"),
-    ],
-)
-def test_answers_that_stay_partial_are_failures(loaded, altered, pauses, change, message):
-    alter, requests = changing(lambda answers, number: change(answers[0]))
-    with pytest.raises(RetrievalError, match=rf"{message}.* \(asked again for 90 seconds\)"):
-        ElasticsearchRetriever(altered(alter)).search("zebra")
-    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[3.0] * 28]
-    assert requests == [1] * 34
-
-
-def refusing(replies):
-    """Answers so many of the first searches of an index by an error."""
-    left = [reply for reply, times in replies for _ in range(times)]
-
-    def alter(method, path, body, forward):
-        return left.pop(0) if "_msearch" in path and left else forward()
-
-    return alter, left
-
-
-def test_a_request_that_fails_in_passing_is_sent_again(loaded, altered, pauses):
-    expected = loaded.search("zebra")
-    error = {"error": {"type": "x", "reason": "busy"}, "status": 503}
-    # The client itself asks six times without a pause.
-    alter, left = refusing([((503, error), 6), ((429, error), 6), ((502, "<p>Bad Gateway"), 6), ((504, error), 8)])
-    assert ElasticsearchRetriever(altered(alter)).search("zebra") == expected
-    assert (left, pauses) == ([], [0.1, 0.2, 0.4, 0.8])
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
-def test_a_request_that_can_never_pass_fails_at_once(loaded, altered, pauses, status):
-    alter, left = refusing([((status, {"error": {"type": "x", "reason": "no"}, "status": status}), 2)])
-    kind = ConfigurationError if status in (401, 403) else RetrievalError
-    with pytest.raises(kind, match=rf"credentials|do not allow it|answered {status} \(no\)"):
-        ElasticsearchRetriever(altered(alter)).search("zebra")
-    assert (len(left), pauses) == (1, [])
 
 
 def test_an_index_that_is_replaced_is_searched_again_and_one_that_is_gone_is_a_failure(address, client, loaded):
