@@ -110,7 +110,8 @@ def build_program(
 ) -> Built:
     """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
     program = KEQA(retriever, lms=lms, **SETTINGS, **(settings or {}))
-    labeller = Labeller(program, correctness=f1)
+    # R_u finds the nearest, whatever their labels. What opens no embedder is told before anything is asked.
+    reference, labeller = UtilityReference(embedder, least=0, form="joint"), Labeller(program, correctness=f1)
     examples = list(training.examples)
     place = folder.with_name(f"{folder.name}.work") / "calls.journal"
     with Journal.open(place, {"task": "utility reference"}) as journal, Spending(journal).counting() as spending:
@@ -120,8 +121,7 @@ def build_program(
     problems += [f"{sum(of.values())} passages have no label ({cause})" for cause, of in entries.lost.items()]
     if not entries:
         return Built(None, problems=problems)
-    # R_u finds the nearest, whatever their labels.
-    program.picking.reference = UtilityReference(embedder, least=0, form="joint").fit(entries)
+    program.picking.reference = reference.fit(entries)
     program.learned = NOTHING.and_from(examples, [])
     counts = entries.counts()
     save(

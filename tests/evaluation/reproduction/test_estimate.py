@@ -250,16 +250,13 @@ def test_a_rehearsed_and_a_built_reference_are_saved_with_what_they_cost(retriev
 
 
 @pytest.mark.model
-def test_an_embedder_that_is_not_there_builds_nothing(retriever, scripted, tmp_path):
-    def reply(name, inputs, config):
-        return {"reasoning": "So.", "answer": "a1" if "passages" in inputs else "x"}
-
-    lm, _ = scripted(reply)
+def test_an_embedder_that_is_not_there_is_told_before_anything_is_asked(retriever, scripted, tmp_path):
+    lm, engine = scripted(lambda name, inputs, config: {"answer": "x"})
     how = {"in_flight": 1, "progress": lambda *_: None, "command": "mine", "embedder": "no/such"}
     learned = Questions("mine", "train", 0, TRAIN[1:3])
     with pytest.raises(KeqaError, match="no/such"):
         training.build_program(retriever("A passage."), Roles(lm, lm, lm), learned, tmp_path / "built", **how)
-    assert not (tmp_path / "built").exists()
+    assert (engine.calls, (tmp_path / "built").exists()) == ([], False)
 
 
 def test_which_questions_were_learned_from_and_asked_is_written_down(tmp_path):
