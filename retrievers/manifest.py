@@ -27,6 +27,11 @@ IVF: Final = "ivf-sq8"
 NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
 
+_SAVED_AS: Final = {
+    **dict.fromkeys((".doc", ".odt", ".rtf"), ".docx"),
+    **dict.fromkeys((".xls", ".ods"), ".xlsx"),
+    **dict.fromkeys((".ppt", ".odp"), ".pptx"),
+}
 RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
 """Kinds of files that hold records, which are read where they are named and passed over in folders."""
 
@@ -82,6 +87,8 @@ class LeftOut:
             beside = {kind: f" ({path})" for kind, path in (examples or {}).items()}
             counted = ", ".join(f"{self.passed_over[kind]} {kind}{beside.get(kind, '')}" for kind in kinds)
             lines += [f"{why}: {counted}"] if kinds else []
+        if old := [f"{kind} as {_SAVED_AS[kind]}" for kind in self.passed_over if kind in _SAVED_AS]:
+            lines.append(f"would be read if they were saved otherwise: {', '.join(old)}")
         if self.unread:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.unread.items())
             lines.append(f"left out, although it should have been read: {reasons}")

@@ -81,7 +81,7 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     """
     target = words * WORD_LENGTH
     if len(text) <= _LONG * words and text_length(text) <= target * _SLACK:
-        whole = "".join(sentences(text)).strip()
+        whole = "".join(sentences(text)).strip() if "\n" in text else one_line(text)
         return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []

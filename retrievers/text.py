@@ -36,7 +36,7 @@ _MARKED = 2000
 _MARKS_PERHAPS = re.compile(r"[^\w\s]{31}")
 # Beside what is no character, where a word may be broken, which is within one.
 _INVALID = re.compile("[\ud800-\udfff\ufeff\xad\u200b\u2060]")
-_LIGATURE = re.compile("[\ufb00-\ufb06]")
+_LIGATURES = {one: unicodedata.normalize("NFKC", one) for one in map(chr, range(0xFB00, 0xFB07))}
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
@@ -61,7 +61,9 @@ def clean_text(value: object) -> str:
         return text
     if len(text) > _MARKED and _MARKS_PERHAPS.search(text):
         text = _long_marks().sub(r"\1", text)
-    return unicodedata.normalize("NFC", _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text))
+    for one, letters in _LIGATURES.items():
+        text = text.replace(one, letters)
+    return unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=1)

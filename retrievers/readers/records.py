@@ -148,5 +148,8 @@ def _columns(header: list[str], where: str) -> list[str]:
     names = [name.lower() if name.lower() in _COLUMNS else name for name in names]
     if missing := " and no ".join(name for name in _COLUMNS if name not in names):
         found = ", ".join(name[:40] for name in header[:10])
-        raise InputError(f"{where}: the columns id, text and title are expected; there is no {missing} in: {found}")
+        raise InputError(
+            f"{where}: the columns id, text and title are expected; there is no {missing} in: {found}; "
+            "another table is read where its file is called .csv"
+        )
     return names
