@@ -246,8 +246,12 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
     found = [] if left else [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     while left:
-        found.append(min(range(len(texts)), key=lambda place: len(left & lacking[place])))
-        left &= lacking[found[-1]]
+        best = min(range(len(texts)), key=lambda place: len(left & lacking[place]))
+        if left <= lacking[best]:
+            # Two passages may have halves of what is one word of the answer.
+            break
+        found.append(best)
+        left &= lacking[best]
     return sorted(found) or None
 
 
