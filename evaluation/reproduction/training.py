@@ -121,19 +121,19 @@ def build_program(
     if not entries:
         return Built(None, problems=problems)
     # R_u finds the nearest, whatever their labels.
-    program.picking.reference = UtilityReference(embedder, least=0, form="joint").fit(entries)
+    reference = program.picking.reference = UtilityReference(embedder, least=0, form="joint").fit(entries)
     program.learned = NOTHING.and_from(examples, [])
-    counts = entries.counts()
+    counts = reference.counts()
     save(
         program,
         folder,
         questions={"train": len(examples), "validation": 0},
-        reference={"helpful": counts[True], "harmful": counts[False]},
+        reference=counts,
         spent=spent.model_dump(include=COUNTED),
         problems=problems,
         command=command,
     )
-    return Built(folder, counts[True], counts[False], problems)
+    return Built(folder, **counts, problems=problems)
 
 
 def compile_baseline(

@@ -153,7 +153,8 @@ def figures_of(
         _ranked(mastery, [one.mastery for one in seen]),
         fmean(abs(said - one.certainty) for said, one in zip(certainty, seen, strict=True)),
         _ranked([consistency(one.signals) for one in votes], [one.mastery for one in votes]),
-        *(fmean(len(one.signals.answers) for one in some) for some in (seen, votes)),
+        fmean(len(one.signals.answers) for one in seen),
+        fmean(len(one.signals.answers) for one in votes),
     )
 
 
