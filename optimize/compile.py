@@ -315,6 +315,10 @@ class Steps:
             program = self._with_reference(program)
         if self.options.tuning and isinstance(program, KEQA):
             program = self._tuned(program, self._boundary(program), self._forms(program, before))
+            if not any(trial.score for trial in self.report.trials):
+                self.report.problems.append(
+                    "no validation question came out right in any way: what was chosen costs least, and is no better"
+                )
         return program
 
     def _score(self, program: Program, name: str) -> Trial:

@@ -64,11 +64,6 @@ class UtilityEntries(list[UtilityEntry]):
             for cause, count in labels.lost.items():
                 self.lost.setdefault(cause, {})[root] = count
 
-    def counts(self) -> dict[bool, int]:
-        """How many entries are helpful (True) and harmful (False)."""
-        helpful = sum(entry.helpful for entry in self)
-        return {True: helpful, False: len(self) - helpful}
-
 
 @dataclass(frozen=True)
 class Target(Settled):

@@ -82,8 +82,7 @@ class Report:
         self.settings["threshold"] = Change(*(None if one is None else fraction_text(one) for one in thresholds))
         reference = after.picking.reference
         if isinstance(reference, UtilityReference):
-            helpful = sum(entry.helpful for entry in reference.entries)
-            self.reference = {"helpful": helpful, "harmful": len(reference.entries) - helpful}
+            self.reference = reference.counts()
             # In words, such as: Herald: 3 of 41 of its …
             self.unreliable_sources = list(map(str, reference.unreliable_sources()))
 

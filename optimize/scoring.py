@@ -5,6 +5,7 @@ DSPy's, ``metric(example, prediction, trace)``, is about a whole question, with 
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from contextlib import suppress
 from typing import Any
@@ -84,10 +85,15 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     if not answer:
         return 0.0
     if isinstance(metric, DspyMetric):
-        return metric.of(example, prediction)
-    if getattr(prediction, "unanswered", None) is not None:
+        score = metric.of(example, prediction)
+    elif getattr(prediction, "unanswered", None) is not None:
         return 0.0
-    return float(metric(answer, example.answers, example.answer_type, example.choices))
+    else:
+        score = float(metric(answer, example.answers, example.answer_type, example.choices))
+    if not math.isfinite(score):
+        # Nothing is better or worse than it.
+        raise ConfigurationError(f"the metric gave {score} to the question {example.question!r}, which is no score")
+    return score
 
 
 OptimizerMetric = Callable[..., Any]

@@ -7,7 +7,7 @@ each of its thresholds, and what hangs on the gate is then tried once more. By w
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
@@ -76,7 +76,7 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
     found: dict[str, tuple[Any, ...]] = {}
     own, used = own_choice(program), _used(program)
     for name, default in GRID.items():
-        values = grid.get(name, default)
+        values = _several(grid.get(name, default))
         if name == BOUNDARY:
             found[name] = tuple(map(_share, values))
             continue
@@ -103,6 +103,11 @@ def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str,
                 "()}, which leaves its threshold alone"
             ) from error
     return found
+
+
+def _several(values: Any) -> Iterable[Any]:
+    """Values to try, of which there may be one alone."""
+    return (values,) if isinstance(values, str) or not isinstance(values, Iterable) else values
 
 
 def has_tunable_threshold(gate: Any) -> bool:

@@ -123,17 +123,17 @@ def build_program(
         return Built(None, problems=problems)
     program.picking.reference = reference.fit(entries)
     program.learned = NOTHING.and_from(examples, [])
-    counts = entries.counts()
+    counts = reference.counts()
     save(
         program,
         folder,
         questions={"train": len(examples), "validation": 0},
-        reference={"helpful": counts[True], "harmful": counts[False]},
+        reference=counts,
         spent=spent.model_dump(include=COUNTED),
         problems=problems,
         command=command,
     )
-    return Built(folder, counts[True], counts[False], problems)
+    return Built(folder, **counts, problems=problems)
 
 
 def compile_baseline(

@@ -148,14 +148,13 @@ def figures_of(
     quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading], mastery: Sequence[float], certainty: Sequence[float]
 ) -> Figures:
     votes = [readings(quiz, "draws")[0] for quiz in quizzes]
-    drawn, voting = (fmean(len(one.signals.answers) for one in some) for some in (seen, votes))
     return Figures(
         len(quizzes),
         _ranked(mastery, [one.mastery for one in seen]),
         fmean(abs(said - one.certainty) for said, one in zip(certainty, seen, strict=True)),
         _ranked([consistency(one.signals) for one in votes], [one.mastery for one in votes]),
-        drawn,
-        voting,
+        fmean(len(one.signals.answers) for one in seen),
+        fmean(len(one.signals.answers) for one in votes),
     )
 
 

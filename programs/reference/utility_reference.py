@@ -265,6 +265,11 @@ class UtilityReference(Parameter):
         """What the labels say of passages as old as one, likewise."""
         return None if self.variant == "none" else self._index.reliability.of_date(date, self._index.own())
 
+    def counts(self) -> dict[str, int]:
+        """How many entries are of passages that helped and that harmed."""
+        helpful = sum(entry.helpful for entry in self.entries)
+        return {"helpful": helpful, "harmful": len(self.entries) - helpful}
+
     def unreliable_sources(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""
         return [] if self.variant == "none" else self._index.reliability.unreliable()

@@ -1,6 +1,7 @@
 """How right an answer is by metrics of both forms, and which questions are learned from or chosen by."""
 
 import json
+import math
 from pathlib import Path
 
 import dspy
@@ -79,6 +80,14 @@ def test_anything_else_is_refused(metric):
 def test_a_metric_that_fails_is_named_with_its_question():
     with pytest.raises(ConfigurationError, match=r"the metric failed on the question 'Who\?' \(AttributeError"):
         score_of(as_metric(lambda example, prediction: example.nothing), as_example(GIVEN), ANSWER)
+
+
+@pytest.mark.parametrize(
+    "metric", [lambda example, prediction: math.nan, lambda answer, golds, kind, choices: math.inf]
+)
+def test_what_is_no_score_is_refused(metric):
+    with pytest.raises(ConfigurationError, match=r"the metric gave (nan|inf) to the question 'Who\?'"):
+        score_of(as_metric(metric), as_example(GIVEN), ANSWER)
 
 
 def test_two_metrics_of_dspys_are_two_metrics():

@@ -24,6 +24,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.finetuning import check_finetunable, finetune, right_calls, save_lms
 from keqa.optimize.options import Options
 from keqa.optimize.reference import Labels, UtilityEntries
+from keqa.optimize.tuning import GRID
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
@@ -150,6 +151,14 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monk
     assert (report.reference, report.problems) == (({"helpful": 2, "harmful": 1}, []) if kept else ({}, [worse]))
     assert ([one.passage for one in reference.entries] if kept else reference) == (["a", "b", "c"] if kept else None)
     assert world.program.picking.reference is None
+
+
+@pytest.mark.parametrize(("score", "told"), [(0.0, 1), (0.5, 0)])
+def test_where_nothing_comes_out_right_it_is_told_that_costs_chose(setting, score, told):
+    only = {name: () for name in GRID}
+    how = {"optimizer": "none", "tuning": True, "reference": False, "boundary": False, "grid": only}
+    found = compiled(setting(train=2, val=1), metric=lambda *_: score, **how)
+    assert sum("no validation question came out right" in one for one in found.report.problems) == told
 
 
 # Fine-tuning.

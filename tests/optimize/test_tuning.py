@@ -354,6 +354,8 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
         (None, 0.9),
     ]
     assert (found["listwise"], found["prefer_reliable"]) == ((False, True), (False,))
+    alone = values_to_try(program(), {"tries": 5, "threshold": "1/2", "boundary_threshold": 0.5})
+    assert (alone["tries"], alone["threshold"], alone["boundary_threshold"]) == ((3, 5), ("2/3", "1/2"), ("1/2",))
     assert own_choice(program())["threshold"] == "2/3"
     tuned = program()
     tuned.set_lm(dspy.LM("openai/scripted"))
