@@ -125,7 +125,8 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     choices, quizzes, quiz_answers = (_texts(given, name) for name in ("choices", "quizzes", "quiz_answers"))
     answers = (*_texts(given, "answer"), *_texts(given, "answers"))
     kind = given.get("answer_type")
-    answer_type: AnswerType = "short" if is_missing(kind) else check_answer_type(kind)
+    usual: AnswerType = "choice" if choices else "short"
+    answer_type = usual if is_missing(kind) else check_answer_type(kind)
     if marked and answers:
         raise InputError("it is marked as unanswerable, and there is an answer")
     without = marked or (marked is None and given.get("answer", "") is None)
