@@ -503,10 +503,6 @@ def partial(reply):
     return 200, {**reply, "_shards": {"total": 3, "failed": 1}}
 
 
-def counting(reply, counts):
-    return 200, {**reply, "count": counts.pop(0)}
-
-
 UNSOUND = "the index wiki did not pass its verification: 2 passages went into it and"
 LOST = "It is not published, and what was written is removed; what was there before stays. Run the same again"
 # What is answered where, and what a load of two passages says of it.
@@ -515,8 +511,8 @@ FAILED_LOADS = {
     "full": ("_bulk", (403, "cluster_block_exception"), FULL.replace("FORBIDDEN/12", "why")),
     "busy": ("_bulk", (429, "x"), "passage 'a' could not be written: 429 (why)"),
     "parts": ("_refresh", partial, "1 of 3 parts of the index N did not answer: look at the state of the cluster at H"),
-    "fewer": ("_count", lambda reply: counting(reply, [1]), f"{UNSOUND} 1 are in it. {LOST}"),
-    "bare": ("_count", lambda reply, counts=[2, 1]: counting(reply, counts), f"{UNSOUND} 2 are in it and 1 vectors. "),
+    "fewer": ("_count", [1], f"{UNSOUND} 1 are in it. {LOST}"),
+    "bare": ("_count", [2, 1], f"{UNSOUND} 2 are in it and 1 vectors. "),
 }
 
 
@@ -525,6 +521,9 @@ def test_why_a_load_fails(cluster, library, pauses, name):
     part, answer, message = FAILED_LOADS[name]
     if isinstance(answer, tuple):
         cluster.altered[part] = lambda _: (200, {"items": [{"create": refused_item(*answer)}] * 2})
+    elif isinstance(answer, list):
+        counts = iter(answer)
+        cluster.altered[part] = lambda reply: (200, {**reply, "count": next(counts)})
     else:
         cluster.altered[part] = answer
     with pytest.raises(RetrievalError) as caught:
