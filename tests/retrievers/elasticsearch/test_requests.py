@@ -459,6 +459,7 @@ def test_what_fails_in_passing_is_asked_for_again(cluster, monkeypatch, pauses, 
         with pytest.raises(RetrievalError, match=rf"^{FAILED}400 \(bad\)$"):
             opened.search("first")
         monkeypatch.setattr(mapping, "MOST_HITS", 1)
+        assert len(opened.search("first", 1)) == 1
         with pytest.raises(InputError, match=r"^Elasticsearch finds 1 passages at most for a question, not 2$"):
             opened.search("first", 2)
 
@@ -674,6 +675,10 @@ def test_the_fields_and_settings_of_an_index():
         "keqa_stop": {"type": "stop", "stopwords": sorted(stop_words("en"))},
         "keqa_most": {"type": "limit", "max_token_count": MAX_QUERY_TERMS},
     }
+    assert [("the" in stop_words(code), "\u7684" in stop_words(code)) for code in ("en", "zh")] == [
+        (True, False),
+        (True, True),
+    ]
     passage = Passage("p", "T", "Text.", Place("f.pdf", 2, "Fees", "2020"))
     stored = mapping.document(passage, Origin("/f.pdf", "digest"))
     assert (stored["file"], stored["file_digest"], mapping.passage_of(stored)) == ("/f.pdf", "digest", passage)
