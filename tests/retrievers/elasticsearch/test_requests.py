@@ -491,9 +491,12 @@ def test_what_another_load_or_change_leaves_behind_goes_with_the_next_but_what_o
         f"an earlier load of wiki, begun {begun}, was interrupted: again (its passages or settings are others)",
         f"the earlier index {changed[1]} stays, since another alias stands for it",
     ]
-    cluster.indexes = {"wiki": {"aliases": {}}}
-    with pytest.raises(InputError, match=r"^wiki at http://host:9201 is an index that KEQA did not make; it is left"):
-        load_index([ANN], ADDRESS)
+    for theirs in ({"wiki": {"aliases": {}}}, {"theirs": {"aliases": {"wiki": {}}}}):
+        cluster.indexes = theirs
+        with pytest.raises(
+            InputError, match=r"^wiki at http://host:9201 is an index that KEQA did not make; it is left"
+        ):
+            load_index([ANN], ADDRESS)
 
 
 def refused_item(status, kind):

@@ -216,17 +216,11 @@ def lying(data):
 
 HOSTILE = {
     "bomb.docx": (lambda: files.archive({"word/document.xml": b"\0" * (64 << 20)}), "too large|unpacks to"),
-    "many.xlsx": (lambda: files.archive(dict.fromkeys(map(str, range(20_001)), "")), "unpacks to"),
     "lying.docx": (lambda: lying(files.docx(["text " * 1000])), "cannot be read as .docx"),
     "renamed.docx": (lambda: files.archive({"word/document.dat": _LAUGHS}), "declares XML entities"),
     "entities.epub": (lambda: files.archive({"c.opf": _LAUGHS.encode("utf-16-le")}), "declares XML entities"),
-    "rows.xlsx": (
-        lambda: sheet_of('<row r="99999999999"><c r="A99999999999"/></row>'),
-        "claims more than 1,048,576 rows",
-    ),
     "nothing.pptx": (lambda: files.archive({"x": "y"}), "cannot be read as .pptx"),
     "cut.xlsx": (lambda: files.xlsx({"S": [["x"] * 50] * 50})[:-200], "cannot be read as .xlsx"),
-    "cell.csv": (lambda: b"a,b\n" + b"x" * (65 << 20) + b",y\n", "line 2: malformed"),
 }
 
 
@@ -348,7 +342,7 @@ def test_each_refused_file_counts_as_something_and_is_told_why(tmp_path, monkeyp
 
 
 # They need the bounds of the process that reads, and time.
-LARGE = ("bomb.docx", "many.xlsx", "lying.docx", "rows.xlsx", "nothing.pptx", "cell.csv")
+LARGE = ("bomb.docx", "lying.docx", "nothing.pptx")
 
 
 @pytest.mark.parametrize(
@@ -368,18 +362,6 @@ def test_a_cell_in_the_last_column_costs_a_row_and_no_table(tmp_path):
     rows = '<row r="1"><c r="XFD1"><v>1</v></c></row><row r="1000000"><c r="XFD1000000"><v>7</v></c></row>'
     found = read(tmp_path / "x.xlsx", sheet_of(rows))
     assert [one.text for one in found] == ["1: 7"]
-
-
-@pytest.mark.process
-def test_a_document_that_takes_too_long_is_given_up_and_the_next_is_read(tmp_path, monkeypatch):
-    nested = "<w:p/>" * 500_000
-    slow = files.archive({"word/document.xml": f"<x>{nested}</x>".encode()})
-    monkeypatch.setattr(beside, "SECONDS", 0.0)
-    monkeypatch.setattr(beside, "SECONDS_PER_MB", 0.0)
-    with pytest.raises(InputError, match="it takes too long; divide it, or leave it out"):
-        read(tmp_path / "slow.docx", slow)
-    monkeypatch.undo()
-    assert [one.text for one in read(tmp_path / "a.docx", files.docx(["Some text."]))] == ["Some text."]
 
 
 def test_a_cell_of_csv_may_be_as_long_as_an_article(tmp_path):
