@@ -226,6 +226,12 @@ def test_what_a_load_a_search_and_a_change_send(cluster, library):
     assert sorted(cluster.indexes) == sorted((manifest.data, changed.data))
     assert cluster.named("wiki") == {changed.data: cluster.indexes[changed.data]}
     assert cluster.indexes[changed.data]["settings"]["number_of_replicas"] == 2
+    # Copies that come by themselves do so afterwards.
+    said = {changed.data: {"settings": {"index": {"auto_expand_replicas": "0-1", "number_of_replicas": "1"}}}}
+    cluster.altered["/_settings"] = lambda reply: (200, reply if "acknowledged" in reply else said)
+    with changing(f"{ADDRESS.replace('://', '+dense://')}@one") as changer:
+        again = cluster.indexes[changer.apply(PlannedChange(gone=["b"])).data]["settings"]
+    assert (again["auto_expand_replicas"], again["blocks.write"]) == ("0-1", True)
 
 
 ENCODING = {"convert_to_numpy": True, "normalize_embeddings": True, "show_progress_bar": False}

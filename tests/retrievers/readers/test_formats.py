@@ -224,17 +224,18 @@ HOSTILE = {
 }
 
 
-def locked(data):
-    """The same PDF, which only who knows a password can read; and an archive whose parts say that they need one."""
+def locked(data, password="secret"):
+    """The same PDF, which only who knows a password can read."""
     from pypdf import PdfReader, PdfWriter
 
     writer, out = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
-    writer.encrypt("secret", algorithm="RC4-40")
+    writer.encrypt(password, "owner", algorithm="RC4-40")
     writer.write(out)
     return out.getvalue()
 
 
 def flagged(data):
+    """The same archive, the first part of which says that it needs a password."""
     place = data.index(b"PK\x01\x02")
     return data[: place + 8] + b"\x01" + data[place + 9 :]
 
@@ -311,6 +312,10 @@ REFUSED = {
         "cannot be read as .eml: it has more than 2 parts that hold others",
     ),
 }
+
+
+def test_a_pdf_whose_password_is_empty_is_read(tmp_path):
+    assert [one.text for one in read(tmp_path / "a.pdf", locked(files.pdf(ONE_PAGE), ""))] == ["Twenty-two characters."]
 
 
 @pytest.mark.parametrize("name", REFUSED)
