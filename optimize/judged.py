@@ -114,9 +114,8 @@ def _judged(call: Call, known: Mapping[str, Settled], example: Example, record: 
 
 
 def _decomposition(said: Mapping[str, Any], example: Example, record: QuestionRecord | None) -> tuple[bool | None, str]:
-    parts: list[str] = []
-    if record is not None:
-        parts += [f"{d.message[0].upper()}{d.message[1:]}." for d in record.degradations if d.stage == "references"]
+    noted = [] if record is None else record.degradations
+    parts = [f"{one.message[0].upper()}{one.message[1:]}." for one in noted if one.stage == "references"]
     written, gold = [str(quiz) for quiz in said.get("quizzes") or []], example.quizzes
     if gold and len(written) != len(gold):
         parts.append(f"This question takes {len(gold)} {'quiz' if len(gold) == 1 else 'quizzes'}, not {len(written)}.")

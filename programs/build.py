@@ -149,7 +149,7 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
     """Demonstrations of reasoning: those that a compiled program concludes with, and their origin; else fixed ones."""
     folder, demos = program_of(method, parts.program), []
     if folder is not None:
-        compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
+        compiled = load(folder, parts.retriever, method="keqa", embedder=parts.embedder)
         taught = dict(compiled.named_predictors())[str(method.learned)]
         demos = taught.demos
     if not demos and demos_of(program.answer):

@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
@@ -38,17 +39,13 @@ Converter = Callable[[bytes, Path, str, str], ReadDocument]
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
 
-def _read(convert: Converter, suffix: str) -> Callable[[bytes, Path, Notice], ReadDocument]:
-    """A reader of documents of a suffix; what the libraries raise where they cannot read one is theirs."""
-
-    def read(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-        allow(_unpacked_size(data, suffix))
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _refuse_hostile(archive, nested=suffix != ".docx")
-            stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
-        return convert(data, path, stated, iso_date(changed))
-
-    return read
+def _read(convert: Converter, suffix: str, data: bytes, path: Path, notice: Notice) -> ReadDocument:
+    """Read a document of a suffix; what the libraries raise where they cannot is theirs."""
+    allow(_unpacked_size(data, suffix))
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        _refuse_hostile(archive, nested=suffix != ".docx")
+        stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
+    return convert(data, path, stated, iso_date(changed))
 
 
 def _unpacked_size(data: bytes, suffix: str) -> int:
@@ -249,7 +246,7 @@ def _plain(markdown: str) -> str:
 
 
 OFFICE: Final = {
-    suffix: _read(convert, suffix)
+    suffix: partial(_read, convert, suffix)
     for suffix, convert in ((".docx", _word), (".pptx", _slides), (".xlsx", _sheets), (".epub", _book))
 }
 """The reader of each suffix."""

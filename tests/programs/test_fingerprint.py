@@ -264,6 +264,7 @@ def test_retrievers_are_told_by_corpus_model_parts_and_what_cuts_their_passages(
     with CachingRetriever(one, tmp_path / "retrievals.sqlite") as cached:
         assert retriever_spec(cached) == retriever_spec(one)
     assert retriever_spec(None) is None
+    assert set(retriever_spec(as_retriever(lambda query, k: ["one"]))) == {"kind", "search"}
 
 
 # Programs.

@@ -23,6 +23,7 @@ from keqa.programs.prediction import (
 )
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.stages.documents import contradicting
+from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_QUESTION
 
 reply = Replies(
     DecomposeQuestion={"quizzes": '["Who is it?", "Where does #1 live?"]'},
@@ -217,7 +218,12 @@ def test_a_question_goes_in_and_a_short_answer_comes_out(searching):
     assert asyncio.run(tool.acall(question="Where does Ann live?")) == ANSWER
     assert tool.func("Where does Ann live?") == ANSWER
     schema = tool.format_as_litellm_function_call()["function"]
-    assert schema["parameters"]["required"] == ["question"]
+    asked = {"type": "string", "description": TOOL_QUESTION}
+    assert schema == {
+        "name": "answer_question",
+        "description": TOOL_DESCRIPTION,
+        "parameters": {"type": "object", "properties": {"question": asked}, "required": ["question"]},
+    }
     named = searching.as_tool("encyclopedia", "Knows people.")
     assert (named.name, named.desc) == ("encyclopedia", "Knows people.")
 

@@ -11,9 +11,10 @@ import pytest
 from dspy.lm15 import ServerError
 from fixtures.replies import Replies
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
-from keqa.programs.calls.session import CallLimiter, Session
+from keqa.programs.calls.session import CallLimiter, Session, within
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
 from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.journal import Journal
@@ -110,6 +111,24 @@ def test_gates_that_agree_share_the_quizzes_that_follow(norway):
     # One that does not agree on the first asks another second.
     assert asked == [[QUIZ, "Mayor of Oslo?"], [QUIZ, "Mayor of Oslo?"], [QUIZ, "Mayor of Trondheim?"]]
     assert engine.count["AnswerQuiz"] == 10
+
+
+def test_draws_of_questions_from_which_something_is_hidden_are_their_own(norway):
+    program, _ = norway()
+    quiz, draws = program.examination.quiz, SharedDraws(probabilities=True)
+    given = {"quiz": QUIZ, "config": {"temperature": 1.0, "logprobs": True}, "demos": [], "usable": print}
+    session = Session(CallLimiter(1), blocking=True)
+
+    def told(**changes):
+        with within(session=session, **changes):
+            return draws._asked(quiz, 2, "shown", given)[3:]
+
+    assert told() == [{"quiz": QUIZ}, [{"temperature": 1.0}, True, 2], "", "shown"]
+    del given["demos"]
+    assert told(asked=("Who?", ())) == [{"quiz": QUIZ}, [{"temperature": 1.0}, True, 2], "", ""]
+    session.hides = lambda demo, signature: False
+    first, second = (told(asked=(question, ("a",)))[2] for question in ("Who?", "Why?"))
+    assert (first, first == second) == (question_digest("Who?", ("a",)), False)
 
 
 def test_questions_in_flight_at_once_wait_for_one_set(norway):

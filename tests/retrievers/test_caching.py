@@ -100,6 +100,7 @@ def test_two_indexes_share_a_file(cache, index, tmp_path, passages):
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_threads_and_processes_share_a_file(cache, index, tmp_path):
     code = """
 import sys

@@ -470,6 +470,7 @@ sync_folder(sys.argv[1], sys.argv[2])
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("kind", ["embedded", "dense"], indirect=True)
 def test_killed_at_each_write_while_an_index_is_brought_in_step(

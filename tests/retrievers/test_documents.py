@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
+from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, documents, open_index
 from keqa.retrievers.documents import DocumentsRetriever, NoDocumentError, id_asked, question_asked
 from keqa.retrievers.engines import facts_of
 
@@ -28,7 +28,7 @@ def texts(hits):
     return [(hit.passage.id, hit.passage.title, hit.passage.text) for hit in hits]
 
 
-def test_the_document_of_the_question_asked_whatever_is_searched_for(file):
+def test_the_document_of_the_question_asked_whatever_is_searched_for(file, monkeypatch):
     found = open_index(f"documents:{file}")
     assert texts(found.search("who governs  SKARN?")) == [("b", "Skarn", "Bo.")]
     with question_asked("Who governs Carmouth?"):
@@ -38,6 +38,14 @@ def test_the_document_of_the_question_asked_whatever_is_searched_for(file):
         assert texts(found.search("x")) == [("c#1", "", "Here."), ("c#2", "T", "There.")]
         assert [hit.score for hit in found.search("x")] == [1, 0.5]
         assert texts(found.search("x", 1)) == [("c#1", "", "Here.")]
+    many = [{"title": "", "text": f"{n}."} for n in range(12)]
+    file.write_text(json.dumps({"id": "m", "question": "Many?", "passages": many}))
+    opened = DocumentsRetriever(str(file))
+    assert (len(opened.search("Many?")), len(opened.search_many(["Many?"])[0])) == (10, 10)
+    monkeypatch.setattr(documents, "MAX_LINE", 1 << 20)
+    file.write_text("\n" + "x" * (1 << 20) + "\n")
+    with pytest.raises(RetrievalError, match=r"some, documents\.jsonl, line 2: longer than 1 MiB$"):
+        DocumentsRetriever(str(file))
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.retrievers import Passage
+from keqa.retrievers import Passage, intake
 from keqa.retrievers.intake import PassageIntake, SeenIds
+from keqa.retrievers.manifest import LeftOut
 
 
 def test_seen_ids_grow():
@@ -15,11 +16,25 @@ def test_seen_ids_grow():
 
 @given(st.lists(st.sampled_from(["a", "a~2", "a~2~2", "b"]), min_size=1, max_size=30))
 def test_every_passage_goes_in_once_under_an_id_of_its_own(ids):
-    intake = PassageIntake(Passage(one, "", "text") for one in ids)
-    out = [passage.id for passage in intake]
-    assert len(set(out)) == len(out) == intake.count == len(ids)
-    assert intake.renamed == sum(new != old for new, old in zip(out, ids, strict=True))
-    assert out == ids or intake.renamed
+    taken = PassageIntake(Passage(one, "", "text") for one in ids)
+    out = [passage.id for passage in taken]
+    assert len(set(out)) == len(out) == taken.count == len(ids)
+    assert taken.renamed == sum(new != old for new, old in zip(out, ids, strict=True))
+    assert out == ids or taken.renamed
+
+
+def test_what_comes_after_the_passages_that_show_the_language_goes_in_too(monkeypatch):
+    monkeypatch.setattr(intake, "HEAD", 2)
+    found = PassageIntake(Passage(str(n), "", f"text {n}") for n in range(5))
+    assert ([one.id for one in found.head], [one.id for one in found], found.count) == (["0", "1"], list("01234"), 5)
+
+
+def test_what_was_left_out_before_and_now_is_counted_together():
+    before = LeftOut({".png": 2}, {"damaged": 1}, ("a", "b"))
+    now = LeftOut({".png": 1, ".odt": 1}, {"damaged": 2, "binary": 1}, tuple(map(str, range(99))))
+    both = LeftOut({".png": 3, ".odt": 1}, {"damaged": 3, "binary": 1}, ("a", "b", *map(str, range(98))))
+    assert before.joined(now) == both
+    assert (before.joined(LeftOut()), LeftOut().joined(now)) == (before, now)
 
 
 def test_texts_and_mappings_are_passages_too():

@@ -311,7 +311,7 @@ def test_table_6_shows_what_shows_most_of_the_method_with_all_its_steps(line, qu
         ["", "gold answer", "gold"],
         ["", "KEQA w/o R answers", "an answer"],
     ]
-    assert grid.ruled == {0}
+    assert (grid.ruled, len(grid.notes), str(grid.notes[0])[-1]) == ({0}, 1, ".")
     several = shown(cases([("nq", "KEQA", lines)], most=4))
     told = noted() + noted(harmless=True)
     read = line(7, 1.0, fallback=looked_up, degradations=told, explanation="Because.", answers=("a", "b"))
@@ -325,6 +325,9 @@ def test_table_6_shows_what_shows_most_of_the_method_with_all_its_steps(line, qu
         ["", "gold answer", "a; b"],
         ["", "KEQA answers", "an answer"],
     ]
+    nothing = quiz("Who?", ["x"], [[0]], source="failed", answer=None)
+    (told,) = [one for one in shown(cases([("nq", "KEQA", [line(8, 1.0, quizzes=[nothing])])])) if ": answer" in one[1]]
+    assert told == ["", "q1: answer", "no answer (failed)"]
     # Right ones first, and among them those with more of the method; one without an answer shows nothing.
     asked = [said for _, step, said in several if step == "question"]
     assert asked == ["Question 3?", "Question 1?", "Question 5?", "Question 2?"]

@@ -5,6 +5,7 @@ import pytest
 from dspy.lm15 import ContextLengthError
 
 from keqa.programs.baselines import ReAct
+from keqa.programs.prediction import UnansweredError
 
 QUESTION = "Where was the author of It born?"
 
@@ -111,3 +112,10 @@ def test_oldest_turns_are_left_out_where_the_window_is_exceeded(solved):
     assert seen["tool_name_2"] == "finish"
     assert [note.action for note in record.degradations] == ["left out the oldest turn"]
     assert len(record.passages) == 2
+    # The last turn is never left out, and no more than two for a call.
+    for before, left in ((0, 0), (1, 0), (2, 1), (5, 2)):
+        given = [action("t", f"Who wrote {n}?") for n in range(before)]
+        with pytest.raises(UnansweredError) as caught:
+            solved([*given, *[ContextLengthError("too long")] * 9])
+        found = [note.action for note in caught.value.record.degradations]
+        assert found.count("left out the oldest turn") == left

@@ -48,15 +48,15 @@ async def test_with_language_models_of_its_own_and_in_a_stream(programmed):
 
 
 @pytest.mark.parametrize(
-    ("rewritten", "cause"),
+    ("rewritten", "cause", "message"),
     [
-        ({"standalone": "  "}, "NoRephrasing"),
-        ({"standalone": "long " * 2000}, "NoRephrasing"),
-        ("no form", "AdapterParseError"),
-        (RateLimitError("busy"), "LMRateLimitError"),
+        ({"standalone": "  "}, "NoRephrasing", "no question was written"),
+        ({"standalone": "long " * 2000}, "NoRephrasing", "a question of 9,999 characters"),
+        ("no form", "AdapterParseError", ""),
+        (RateLimitError("busy"), "LMRateLimitError", "busy"),
     ],
 )
-def test_where_it_fails_the_question_is_asked_as_it_stands(scripted, rewritten, cause):
+def test_where_it_fails_the_question_is_asked_as_it_stands(scripted, rewritten, cause, message):
     def answer(name, inputs, config):
         if name != "RewriteFollowUp":
             return reply(name, inputs, config)
@@ -69,7 +69,9 @@ def test_where_it_fails_the_question_is_asked_as_it_stands(scripted, rewritten, 
         record = ClosedBook()("Where was she born?", history=HISTORY).record
     assert engine.asked("AnswerQuestion")[0]["question"] == "Where was she born?"
     assert record.standalone is None
-    assert (record.degradations[-1].stage, record.degradations[-1].cause) == ("rewrite", cause)
+    told = record.degradations[-1]
+    assert (told.stage, told.cause, told.action) == ("rewrite", cause, "asked the question as it stands")
+    assert message in told.message
 
 
 def test_it_is_no_part_of_what_is_saved_or_learned(scripted, retriever):

@@ -9,7 +9,8 @@ import keqa
 from keqa.programs.citations import cited_in, cited_sentences, with_citations, without_citations
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import sources_of
-from keqa.programs.stages.writing import told_style
+from keqa.programs.records import Statement
+from keqa.programs.stages.writing import _merged, told_style
 from keqa.programs.unanswered import said
 
 POLICY = "Summarise the travel policy."
@@ -315,6 +316,22 @@ def test_a_list_too_long_for_a_reply_is_gathered_from_fewer_passages_at_a_time(s
 def test_a_list_that_ends_at_the_bound_says_that_there_may_be_more(asked):
     prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing), top_k=2, max_passages=3)
     assert (prediction.record.written.looked_at, prediction.record.written.more) == (3, True)
+
+
+def test_an_item_that_is_told_again_keeps_its_citations_and_one_that_was_not_carried_gives_way():
+    items = [Statement(text="Ann [1]", citations=[1]), Statement(text="Bo [1]", citations=[1], supported=False)]
+    again = [
+        Statement(text="ann [2]", citations=[2, 1]),
+        Statement(text="bo [3]", citations=[3], supported=True),
+        Statement(text="Bo [4]", citations=[4], supported=False),
+    ]
+    assert _merged(items, again) is False
+    assert [(one.text, one.citations, one.supported) for one in items] == [
+        ("Ann [1][2]", [1, 2], None),
+        ("bo [3]", [3], True),
+    ]
+    assert _merged(items, [Statement(text="Cy", given=False)]) is False
+    assert (_merged(items, [Statement(text="Di")]), len(items)) == (True, 4)
 
 
 def test_an_empty_list_is_not_in_the_documents(asked):

@@ -6,14 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import RetrievalError
 from keqa.retrievers import Passage, build_index
 from keqa.retrievers.elasticsearch import generation, writing
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
 
 MANY = 3000
-BUSY = {"type": "es_rejected_execution_exception", "reason": "rejected: queue is full"}
 GONE = {"error": {"type": "gone", "reason": "the answer got lost"}, "status": 503}
 
 
@@ -110,22 +109,6 @@ def test_copies_of_an_index(address, client, words, monkeypatch):
     assert len(ElasticsearchRetriever(address).search("word")) == 3
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        ([], {}, "corpus is empty"),
-        ([Passage(" ", "T", "x")], {}, "has no id"),
-        (["x"], {"language": "fr"}, "'fr'"),
-        (["x"], {"shards": 0}, "at least one shard"),
-        (["x"], {"replicas": -1}, "-1 replicas"),
-    ],
-)
-def test_what_cannot_be_loaded_leaves_nothing_behind(address, client, given, options, message):
-    with pytest.raises(InputError, match=message):
-        load_index(given, address, **options)
-    assert behind(client, address) == {}
-
-
 def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, passages, words, small):
     old = load_index(passages, address)
     retriever = ElasticsearchRetriever(address)
@@ -157,24 +140,6 @@ def test_an_old_index_that_has_another_alias_stays_and_so_do_indexes_of_longer_n
     aliases = {old.data: [f"{name_of(address)}-mine"], new.data: [name_of(address)]}
     assert behind(client, address) == {**aliases, longer.data: [f"{name_of(address)}-en"]}
     assert ElasticsearchRetriever(f"{address}-en").manifest == longer
-
-
-def test_what_another_made_or_is_of_other_sources_is_left_alone(address, client, passages):
-    name = name_of(address)
-    client.indices.create(index=name)
-    with pytest.raises(InputError, match="an index that KEQA did not make; it is left alone"):
-        load_index(passages, address)
-    client.indices.delete(index=name)
-    client.indices.create(index=f"{name}-theirs", aliases={name: {}})
-    with pytest.raises(InputError, match="did not make"):
-        load_index(passages, address)
-    assert behind(client, address) == {f"{name}-theirs": [name]}
-    client.indices.delete(index=f"{name}-theirs")
-    for sources in (["docs"], ["./docs"]):
-        load_index(passages, address, sources=sources)
-    with pytest.raises(InputError, match=r"holds an index of other sources \(\./docs\).*--force"):
-        load_index(passages, address, sources=["other"])
-    assert load_index(passages, address, sources=["other"], overwrite=True).sources == ("other",)
 
 
 def test_a_killed_load_is_never_opened_and_resumes_where_it_was(
@@ -340,30 +305,3 @@ def test_a_read_only_index_is_reported_and_the_load_resumes_afterwards(address, 
     (index,) = behind(client, address)
     assert load_index(words(1000), address).passages == 1000
     assert behind(client, address) == {index: [name_of(address)]}
-
-
-def test_rejected_passages_and_requests_are_sent_again(address, client, words, small, altered):
-    bulks = []
-
-    def busy(method, path, body, forward):
-        if "_bulk" not in path:
-            return forward()
-        bulks.append(path)
-        if len(bulks) == 1:
-            return 429, {"error": BUSY, "status": 429}
-        lines = body.splitlines()
-        if len(bulks) % 3 or len(lines) == 2:
-            return forward()
-        # The first half is written, the second rejected.
-        items = []
-        for at in range(0, len(lines), 2):
-            action = json.loads(lines[at])["create"]
-            if written := at < len(lines) // 2:
-                client.create(index=action["_index"], id=action["_id"], document=json.loads(lines[at + 1]))
-            failure = {} if written else {"error": BUSY}
-            items.append({"create": {"_id": action["_id"], "status": 201 if written else 429, **failure}})
-        return 200, {"errors": True, "items": items}
-
-    assert load_index(words(500), altered(busy)).passages == 500
-    assert stored(client, address) == numbers(500)
-    assert len(bulks) > 6

@@ -226,6 +226,12 @@ def test_what_a_load_a_search_and_a_change_send(cluster, library):
     assert sorted(cluster.indexes) == sorted((manifest.data, changed.data))
     assert cluster.named("wiki") == {changed.data: cluster.indexes[changed.data]}
     assert cluster.indexes[changed.data]["settings"]["number_of_replicas"] == 2
+    # Copies that come by themselves do so afterwards.
+    said = {changed.data: {"settings": {"index": {"auto_expand_replicas": "0-1", "number_of_replicas": "1"}}}}
+    cluster.altered["/_settings"] = lambda reply: (200, reply if "acknowledged" in reply else said)
+    with changing(f"{ADDRESS.replace('://', '+dense://')}@one") as changer:
+        again = cluster.indexes[changer.apply(PlannedChange(gone=["b"])).data]["settings"]
+    assert (again["auto_expand_replicas"], again["blocks.write"]) == ("0-1", True)
 
 
 ENCODING = {"convert_to_numpy": True, "normalize_embeddings": True, "show_progress_bar": False}
@@ -459,6 +465,7 @@ def test_what_fails_in_passing_is_asked_for_again(cluster, monkeypatch, pauses, 
         with pytest.raises(RetrievalError, match=rf"^{FAILED}400 \(bad\)$"):
             opened.search("first")
         monkeypatch.setattr(mapping, "MOST_HITS", 1)
+        assert len(opened.search("first", 1)) == 1
         with pytest.raises(InputError, match=r"^Elasticsearch finds 1 passages at most for a question, not 2$"):
             opened.search("first", 2)
 
@@ -490,9 +497,12 @@ def test_what_another_load_or_change_leaves_behind_goes_with_the_next_but_what_o
         f"an earlier load of wiki, begun {begun}, was interrupted: again (its passages or settings are others)",
         f"the earlier index {changed[1]} stays, since another alias stands for it",
     ]
-    cluster.indexes = {"wiki": {"aliases": {}}}
-    with pytest.raises(InputError, match=r"^wiki at http://host:9201 is an index that KEQA did not make; it is left"):
-        load_index([ANN], ADDRESS)
+    for theirs in ({"wiki": {"aliases": {}}}, {"theirs": {"aliases": {"wiki": {}}}}):
+        cluster.indexes = theirs
+        with pytest.raises(
+            InputError, match=r"^wiki at http://host:9201 is an index that KEQA did not make; it is left"
+        ):
+            load_index([ANN], ADDRESS)
 
 
 def refused_item(status, kind):
@@ -503,10 +513,6 @@ def partial(reply):
     return 200, {**reply, "_shards": {"total": 3, "failed": 1}}
 
 
-def counting(reply, counts):
-    return 200, {**reply, "count": counts.pop(0)}
-
-
 UNSOUND = "the index wiki did not pass its verification: 2 passages went into it and"
 LOST = "It is not published, and what was written is removed; what was there before stays. Run the same again"
 # What is answered where, and what a load of two passages says of it.
@@ -515,8 +521,8 @@ FAILED_LOADS = {
     "full": ("_bulk", (403, "cluster_block_exception"), FULL.replace("FORBIDDEN/12", "why")),
     "busy": ("_bulk", (429, "x"), "passage 'a' could not be written: 429 (why)"),
     "parts": ("_refresh", partial, "1 of 3 parts of the index N did not answer: look at the state of the cluster at H"),
-    "fewer": ("_count", lambda reply: counting(reply, [1]), f"{UNSOUND} 1 are in it. {LOST}"),
-    "bare": ("_count", lambda reply, counts=[2, 1]: counting(reply, counts), f"{UNSOUND} 2 are in it and 1 vectors. "),
+    "fewer": ("_count", [1], f"{UNSOUND} 1 are in it. {LOST}"),
+    "bare": ("_count", [2, 1], f"{UNSOUND} 2 are in it and 1 vectors. "),
 }
 
 
@@ -525,6 +531,9 @@ def test_why_a_load_fails(cluster, library, pauses, name):
     part, answer, message = FAILED_LOADS[name]
     if isinstance(answer, tuple):
         cluster.altered[part] = lambda _: (200, {"items": [{"create": refused_item(*answer)}] * 2})
+    elif isinstance(answer, list):
+        counts = iter(answer)
+        cluster.altered[part] = lambda reply: (200, {**reply, "count": next(counts)})
     else:
         cluster.altered[part] = answer
     with pytest.raises(RetrievalError) as caught:
@@ -675,6 +684,10 @@ def test_the_fields_and_settings_of_an_index():
         "keqa_stop": {"type": "stop", "stopwords": sorted(stop_words("en"))},
         "keqa_most": {"type": "limit", "max_token_count": MAX_QUERY_TERMS},
     }
+    assert [("the" in stop_words(code), "\u7684" in stop_words(code)) for code in ("en", "zh")] == [
+        (True, False),
+        (True, True),
+    ]
     passage = Passage("p", "T", "Text.", Place("f.pdf", 2, "Fees", "2020"))
     stored = mapping.document(passage, Origin("/f.pdf", "digest"))
     assert (stored["file"], stored["file_digest"], mapping.passage_of(stored)) == ("/f.pdf", "digest", passage)

@@ -182,14 +182,6 @@ def test_the_bound_of_lines_counts_for_every_encoding(tmp_path, monkeypatch, enc
         next(lines)
 
 
-def test_a_document_that_unpacks_to_too_much_is_left_out(folder, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_DOCUMENT", 10_000)
-    (folder / "x.txt.gz").write_bytes(gzip.compress(b"word " * 10_000))
-    passages, reported = left_out(folder)
-    assert passages == [GOOD]
-    assert reported.unread == {"too large": 1}
-
-
 def test_a_title_is_not_repeated_at_any_length(tmp_path):
     (tmp_path / "a.md").write_text("---\ntitle: " + "long " * 1000 + "\n---\n" + "A sentence of words. " * 100)
     (tmp_path / "b.jsonl").write_text(json.dumps({"title": "long " * 1000, "text": "x"}))
