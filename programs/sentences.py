@@ -18,7 +18,7 @@ from difflib import SequenceMatcher
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import tokens
 from keqa.programs.records import PassageVerdict
-from keqa.retrievers.splitting import stripped_sentences
+from keqa.retrievers.splitting import BELOW_HEAD, stripped_sentences
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
 from keqa.retrievers.text import languages_of_word, one_line, spaced_language, without_stop_words
 
@@ -57,7 +57,7 @@ _NEARLY = 0.5
 # Passages are a hundred words long; records of a corpus may be books.
 _LONGEST, _SENTENCES = 20_000, 40
 # With the heads of tables, below which is a line of hyphens.
-_HEADINGS = re.compile(r"^(?:#{1,6} [^\n]*|\|[^\n]*\n\|[-:| ]+\|)(?:\n|\Z)", re.MULTILINE)
+_HEADINGS = re.compile(rf"^(?:#{{1,6}} [^\n]*|\|[^\n]*\n{BELOW_HEAD})(?:\n|\Z)", re.MULTILINE)
 _FUNCTION_WORDS = ENGLISH | CHINESE
 
 _TOKEN = re.compile(rf"[{_RANGE}]|[^\W_{_RANGE}]+(?:[.,:'’-][^\W_{_RANGE}]+)*")

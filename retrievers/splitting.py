@@ -25,9 +25,10 @@ _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 # A line break ends a sentence only before an item of a list or table, or around a Markdown heading: text is often
 # wrapped at a fixed width.
 _ITEMS = re.compile(r"\n(?=\s*(?:(?:[#>*+\-•]|\d{1,3}[.)])\s|\|))|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
-_LISTED = re.compile(r"\s*(?:[*+\-•]\s|\|)")
-# What stands below the head of a table in Markdown.
-_BELOW_HEAD = re.compile(r"\|(?:\s?:?-+:?\s?\|)+\s*")
+_LISTED = re.compile(r"\s*(?:(?:[*+\-•]|\d{1,3}[.)])\s|\|)")
+BELOW_HEAD: Final = r"\|(?: ?:?-{2,}:? ?\|)+"
+"""What stands below the head of a table in Markdown; a row may have a hyphen in each cell."""
+_BELOW_HEAD = re.compile(rf"{BELOW_HEAD}\s*")
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]{{1,100}}")
 
 # A run of marks is looked at from its beginning only, and given up as a whole: a page of dots is read once.
@@ -87,8 +88,8 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     current: list[str] = []
     head, last = list[tuple[str, int]](), ("", 0)
     length = said_again = 0
-    for sentence, size in itertools.chain.from_iterable(_cut(one, target) for one in sentences(text)):
-        if not sentence.startswith("|"):
+    for whole, sentence, size in ((one, *part) for one in sentences(text) for part in _cut(one, target)):
+        if not whole.startswith("|"):
             head = []
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
@@ -96,7 +97,7 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
             current, length, said_again = [one for one, _ in head], sum(one for _, one in head), len(head)
         current.append(sentence)
         length += size
-        if _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
+        if not head and _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
             head = [last, (sentence, 0)]
         last = sentence, size
     if passages and length <= target * _SCRAP:
@@ -128,7 +129,8 @@ def sentences(text: str) -> Iterator[str]:
         line = one_line(item)
         whole = line + ("\n" if _LISTED.match(following) else "\n\n" if _LISTED.match(item) else " ")
         start = 0
-        for mark in _END.finditer(whole):
+        # A row of a table is one sentence, whatever its cells say.
+        for mark in () if line.startswith("|") and line.endswith("|") else _END.finditer(whole):
             if mark.end() < len(line) and _ends(whole, mark):
                 yield whole[start : mark.end()]
                 start = mark.end()

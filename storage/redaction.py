@@ -104,7 +104,7 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
     return tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=lambda one: (-len(one), one)))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def _of_environment(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
     found = ((value,) if name.upper().endswith(_VARIABLE) else _passwords(value) for name, value in variables)
     return frozenset(key for keys in found for key in keys)

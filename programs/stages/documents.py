@@ -39,6 +39,7 @@ from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")
 # The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
+_CURRENCY = re.compile(r"\s?(?:[€$£¥%]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
@@ -166,9 +167,15 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     texts = [ungrouped(_spelled(text), spaced=False) for text in passages]
 
     def fewer_zeros(number: re.Match[str]) -> str:
-        """A decimal that is not there without the zeros at its end: 9.90 is 9.9, and 120.00 is 120."""
-        part = number[2].rstrip("0")
-        return number[0] if _has_decimal(number, texts) else f"{number[1]}.{part}" if part else number[1]
+        """A decimal that is not there without the zeros at its end: €9.90 is €9.9, and 120.00 is 120."""
+        if _has_decimal(number, texts):
+            return number[0]
+        if not (part := number[2].rstrip("0")):
+            return number[1]
+        # 3.10 may be a day, a section or a version, and none of these is 3.1.
+        before, after = number.string[: number.start()], number.string[number.end() :]
+        amount = _CURRENCY.search(before[-2:]) or _CURRENCY.match(after)
+        return f"{number[1]}.{part}" if amount else number[0]
 
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
@@ -239,14 +246,17 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
 def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] | None:
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
-    Where that is nothing, as of a yes, those about the quiz; None where nothing tells which they are.
+    Where that is nothing, and of a yes or no, those about the quiz; None where nothing tells which they are.
     """
     texts = [_told_by(one) for one in passages]
+    about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
+    if normalize(answer, "yes/no") in ("yes", "no"):
+        return about or None
     left = {*words_lacking(answer, [quiz])}.difference(words_lacking(answer, texts))
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
-    found = [] if left else [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
+    found = [] if left else about
     while left:
-        best = min(range(len(texts)), key=lambda place: len(left & lacking[place]))
+        best = min(range(len(texts)), key=lambda place: (len(left & lacking[place]), place not in about))
         if left <= lacking[best]:
             # Two passages may have halves of what is one word of the answer.
             break

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 import keqa
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import disagreements_of
-from keqa.programs.sentences import content_words, contradictions, differing_value, newer, supporting_sentences
+from keqa.programs.sentences import (
+    content_words,
+    contradictions,
+    differing_value,
+    newer,
+    sentences_of,
+    supporting_sentences,
+)
 from keqa.retrievers.base import Passage, Place
 
 # By language: what is asked, what an older and a newer file say, and what a file says of something else.
@@ -178,6 +185,11 @@ def test_rows_of_two_sheets_speak_of_two_sites(asked_of):
     assert asked_of("What is the phone of the control room in Leipzig?", rows, "4250").answer == "4250"
     found = asked_of("What is the phone of the control room?", rows, "4250").unanswered
     assert found.kind == "sources contradict each other"
+
+
+def test_a_row_above_an_empty_one_is_no_head_of_a_table():
+    table = "| Land | Fee |\n|---|---|\n| France | 53 € |\n| - | |\n| Spain | 34 € |"
+    assert sentences_of(table) == ["| France | 53 € |", "| - | |", "| Spain | 34 € |"]
 
 
 @pytest.mark.parametrize("whose", ["for managers", "abroad"])

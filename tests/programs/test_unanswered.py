@@ -135,12 +135,14 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         ("How much may a hotel cost?", "120 EUR", ["A hotel may cost 120 euros."]),
         ("Who lives in Bremen?", "Ann and Ben", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
         ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
+        # A word of it that stands elsewhere is none of its sources.
+        ("May a trainee work remotely?", "No", ["A trainee may work remotely."]),
     ],
 )
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
     texts = ("A hotel may cost 120 euros.", "Ann lives in Bremen.", "A trainee may work remotely.")
     reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
-    program, _ = own("Work is fun.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
+    program, _ = own("Work is fun.", "There is no canteen.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
     assert [one["text"] for one in program(question).sources] == cited
 
 
@@ -330,7 +332,7 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("10000 EUR", "Cela coûte 10\u202f000 EUR.", []),
         ("10 000 EUR", "It costs EUR 10,000.", []),
         ("€5,200.00 or €9.90", "It costs 5,200 €, or 9.9 €.", []),
-        ("€9.90 in 3.10", "It costs 9.95 € in 3.1.", ["9.9"]),
+        ("€9.90 in 3.10", "It costs 9.95 € in 3.1.", ["10", "9.9", "3.10"]),
         ("\N{MINUS SIGN}4 %", "Change: -4%", []),
         ("30", "| leave | 30 120 |", []),
     ],

@@ -53,6 +53,7 @@ def test_items_of_lists_and_rows_of_tables_keep_their_lines():
     kept = "Fees of ships:\n- one of wood: 40\n- a raft\n\nSince 2024.\n|a|b|\n| 1 | 2 | More."
     assert split_text(text) == split_text(kept) == [kept]
     assert split_text("- 好。\n- 是。\n") == ["- 好。\n- 是。"]
+    assert split_text("1. Open it.\n2. Close it.") == ["1. Open it.\n2. Close it."]
     assert stripped_sentences(kept)[1:4] == ["- one of wood: 40", "- a raft", "Since 2024."]
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import socket
+import subprocess
 import sys
 import traceback
 from contextlib import closing
@@ -355,6 +356,12 @@ def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "elasticsearch", None)
     with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
         ElasticsearchRetriever("elasticsearch://here/wiki")
+
+
+@pytest.mark.process
+def test_loading_needs_no_client_until_it_connects():
+    code = "import sys, keqa.retrievers.elasticsearch.writing; sys.exit('elasticsearch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_how_a_cluster_is_connected_to(cluster, monkeypatch, tmp_path):

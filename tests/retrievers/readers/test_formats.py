@@ -139,7 +139,10 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
 
 
-TABLE = [["Ship", "Fee", "Berth"], *([f"Aurora {number}", f"{number} talers", "N4"] for number in range(60))]
+TABLE = [
+    ["Ship", "Fee", "Berth"],
+    *([f"Aurora {number}", f"It pays. That is {number} talers", "N4"] for number in range(60)),
+]
 LINES = ["| " + " | ".join(row) + " |" for row in TABLE]
 
 
