@@ -34,6 +34,8 @@ _BLOCKS: Final = _HEADINGS.union(
 )
 # Where rows and cells begin and end, until all of a row is known; no text has such characters.
 _CELLS: Final = {"tr": "\x01", "td": "\x02", "th": "\x03"}
+# Ends a paragraph, and in a cell only a line.
+_BROKEN: Final = " \n \n "
 _CELL: Final = re.compile("([\x03\x02])([^\x03\x02]*)[\x03\x02]\\s*")
 # What stands apart in a line.
 _APART: Final = frozenset(("button", "label", "meter", "option", "output", "progress", "select", "textarea"))
@@ -77,7 +79,7 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
             parts.append((heading, []))
         parts[-1][1].append(piece)
     sections = [ReadSection("".join(map(_row, "".join(pieces).split("\x01"))), heading) for heading, pieces in parts]
-    return ReadDocument(given_title(*titles), [one for one in sections if one.text], _date(soup))
+    return ReadDocument(given_title(*titles), [one for one in sections if one.text.strip()], _date(soup))
 
 
 def _decoded(data: bytes, declared: str, path: Path) -> str:
@@ -108,6 +110,8 @@ def _heading(element: Tag) -> str:
 def _row(text: str) -> str:
     """A row of a table in Markdown, unless it is laid out as one: then its cells are paragraphs, as what is no row."""
     cells = [(mark, cell.strip()) for mark, cell in _CELL.findall(text)]
+    if len(cells) > 1 and not any(cell for _, cell in cells):
+        return ""
     if len(cells) < 2 or _CELL.sub("", text).strip() or any("\n\n" in cell for _, cell in cells):
         return re.sub("[\x03\x02]", "\n\n", text) + "\n"
     below = f"|{'---|' * len(cells)}\n" if all(mark == "\x03" for mark, _ in cells) else ""
@@ -142,7 +146,8 @@ def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[s
         if isinstance(one, Tag):
             if one.name in passed_over or _is_title(one):
                 continue
-            around = _CELLS.get(one.name) or "\n\n" if one.name in _BLOCKS else " " if one.name in _APART else ""
+            block = _BROKEN if one.name == "br" else _CELLS.get(one.name, "\n\n")
+            around = block if one.name in _BLOCKS else " " if one.name in _APART else ""
             waiting += [around, *reversed(one.contents)]
             yield around, ""
             if one.name in _HEADINGS:

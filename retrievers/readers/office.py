@@ -2,11 +2,12 @@
 
 import datetime
 import io
+import math
 import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
@@ -22,10 +23,13 @@ _ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-l
 # As much as other readers of XML allow.
 _DEEPEST: Final = 256
 _LAST_ROW: Final = 1_048_576
-# What the format of a cell adds to its number: a currency or another unit. A comma after the figures divides it.
-_UNIT: Final = re.compile(r'\[\$([^\]-]+)|"\s*([^\s":]{1,10})\s*"|(?<!\[)([$€£¥])')
+# In the format of a cell: what is only as wide or filled, a text, one character, a currency with a language, one alone.
+_LITERAL: Final = re.compile(r'[_*].|"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|([$€£¥])')
+_UNIT: Final = re.compile(r"[^\s\d:;()+-]{1,10}")
+# A comma after the figures divides the number.
 _DIVIDED: Final = re.compile(r"[0#?],+(?![,0#?])")
-_DECIMALS: Final = re.compile(r"\.(0*)")
+_DECIMALS: Final = re.compile(r"\.([0#?]*)")
+_MOST_SHARE: Final = 10**12
 _MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
@@ -190,8 +194,8 @@ def _spans(sheet: Any) -> dict[int, list[tuple[int, int]]]:
     found: dict[int, list[tuple[int, int]]] = {}
     with sheet._get_source() as source:
         merged = _MERGED.findall(source.read())
-    for left, top, right, bottom in (range_boundaries(one.decode()) for one in merged):
-        if left == right:
+    for left, top, _, bottom in (range_boundaries(one.decode()) for one in merged):
+        if bottom > top:
             found.setdefault(top, []).append((left - 1, bottom))
     return found
 
@@ -226,15 +230,44 @@ def _cell(cell: Any) -> str:
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
     if isinstance(value, int | float) and not isinstance(value, bool):
-        form = cell.number_format.partition(";")[0]
-        if "%" in form:
-            decimals = _DECIMALS.search(form)
-            return f"{value:.{len(decimals[1]) if decimals else 0}%}"
-        unit = None if _DIVIDED.search(form) else _UNIT.search(form)
+        form = "General"
+        # A format may be named that the file has not.
+        with suppress(IndexError):
+            form = cell.number_format
+        decimals, unit = (None, "") if form == "General" else _shown_as(form)
+        if decimals is not None and abs(value) < _MOST_SHARE:
+            # Halves are shown rounded up.
+            return f"{math.nextafter(value, math.copysign(math.inf, value)):.{decimals}%}"
         # A cell keeps 15 figures: that 0.1 and 0.2 make 0.30000000000000004 is nothing that it shows.
-        number = f"{value:.15g}" if isinstance(value, float) else str(value)
-        return f"{number} {unit[unit.lastindex or 0]}" if unit else number
+        return f"{value:.15g} {unit}".rstrip() if isinstance(value, float) else f"{value} {unit}".rstrip()
     return "" if value is None else str(value)
+
+
+@lru_cache(maxsize=1 << 10)
+def _shown_as(form: str) -> tuple[int | None, str]:
+    """With how many decimals a format shows a number in hundredths, if it does, and else with which unit.
+
+    One that shows some numbers with one unit and others with another, or none, says neither.
+    """
+    texts = iter([[part.strip() for part in found.groups("")] for found in _LITERAL.finditer(form)])
+    found: set[tuple[int | None, str]] = set()
+    for section in _LITERAL.sub("\0", form).split(";"):
+        literals = [(place, next(texts)) for place, char in enumerate(section) if char == "\0"]
+        first = re.search("[0#]", section)
+        if first is None:
+            continue
+        units = [
+            text or escaped or currency or symbol
+            for place, (text, escaped, currency, symbol) in literals
+            if currency or symbol or text in ("$", "€", "£", "¥") or place > first.start()
+        ]
+        decimals = _DECIMALS.search(section)
+        if "%" in section:
+            found.add((len(decimals[1]) if decimals else 0, ""))
+        else:
+            divided = _DIVIDED.search(section) is not None
+            found.add((None, next((one for one in units if _UNIT.fullmatch(one) and not divided), "")))
+    return found.pop() if len(found) == 1 else (None, "")
 
 
 def _plain(markdown: str) -> str:

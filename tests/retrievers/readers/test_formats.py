@@ -190,6 +190,26 @@ def test_a_number_of_a_sheet_is_read_as_it_is_shown(tmp_path):
     assert found[0].text == "row: -4%; 12.5%; 9.9 €; 19 CHF; 5 $; 412500; 0.3"
 
 
+def test_a_format_that_says_more_than_a_unit_leaves_the_number(tmp_path):
+    shown = [(5, '0"%"'), (5, r"0\%"), (0, '"Yes";"Yes";"No"'), (0, '"Ja";;"Nein"'), (-5, '#,##0 "Cr";#,##0 "Dr"')]
+    shown += [(5, '"Total cost: "#,##0.00"€"'), (42, '"ID-"00000'), (0.1234, "0.##%"), (0.125, "0%")]
+    shown += [
+        (-7.5, r'#,##0.00\ "€";[Red]\-#,##0.00\ "€"'),
+        (3, '_-* #,##0.00 "€"_-;-* #,##0.00 "€"_-;_-* "-"?? "€"_-'),
+    ]
+    found = read(tmp_path / "a.xlsx", files.xlsx({"S": [["row"], shown]}))
+    assert found[0].text == "row: 5 %; 5 %; 0; 0; -5; 5 €; 42; 12.34%; 13%; -7.5 €; 3 €"
+
+
+def test_a_format_that_a_workbook_has_not_changes_nothing(tmp_path):
+    with zipfile.ZipFile(io.BytesIO(files.xlsx({"S": [["a", "b"], [1, 2]]}))) as packed:
+        content = {name: packed.read(name) for name in packed.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    content[sheet] = content[sheet].replace(b'<c r="A2"', b'<c r="A2" s="77"')
+    assert b's="77"' in content[sheet]
+    assert [one.text for one in read(tmp_path / "a.xlsx", files.archive(content))] == ["a: 1; b: 2"]
+
+
 def test_a_cell_that_spans_rows_is_one_of_each(tmp_path):
     rows = [["Quay", "Ship"], ["North", "Aurora"], [None, "Boreas"], [None, None], ["South", "Hilda"], [None, "Ida"]]
     found = read(tmp_path / "a.xlsx", files.xlsx({"S": rows}, ["A2:A4"]))
@@ -197,6 +217,8 @@ def test_a_cell_that_spans_rows_is_one_of_each(tmp_path):
         *("Quay: North; Ship: Aurora", "Quay: North; Ship: Boreas"),
         *("Quay: South; Ship: Hilda", "Ship: Ida"),
     ]
+    wide = read(tmp_path / "b.xlsx", files.xlsx({"S": [*rows[:1], ["North", None], [None, None, "late"]]}, ["A2:B3"]))
+    assert [one.text for one in wide] == ["Quay: North", "Quay: North; late"]
 
 
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):

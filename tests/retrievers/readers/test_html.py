@@ -54,6 +54,11 @@ def read(page):
         ("<figure>one<figcaption>two</figcaption></figure>three", "one two three"),
         ("<table><caption>Fees</caption><tr><th>Ship<td>40</table>", "Fees | Ship | 40 |"),
         ("<table><tr><th>Ship<th>Fee<tr><td>Ida<td></table>", "| Ship | Fee | |---|---| | Ida | |"),
+        (
+            "<table><tr><th>Ship<br>name<th>Fee<tr><td> <td><tr><td>Ida<br>(1921)<td>40</table>",
+            "| Ship name | Fee | |---|---| | Ida (1921) | 40 |",
+        ),
+        ("One.<br>Two.", "One. Two."),
         # A page that is laid out by a table.
         ("<table><tr><td>Menu<td><h1>Fees</h1><p>One.<p>Two.<td>Ads</table>", "Menu Fees One. Two. Ads"),
         ("<table><tr><td>Menu<td><table><tr><td>Ida<td>40</table></table>", "Menu | Ida | 40 |"),
