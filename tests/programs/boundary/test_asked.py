@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weight
 def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(weights, monkeypatch):
     engine, lm = assessing({("Who", MASTERY): said(0.9, 0.7)}, str(weights))
     opened = []
+    monkeypatch.setattr(module, "_opened", cache(module._opened.__wrapped__))
     monkeypatch.setattr("keqa.lms.build_lm", lambda model, **settings: opened.append((model, settings)) or lm)
     asked = FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights))
     for _ in range(2):
