@@ -76,7 +76,7 @@ def verdicts(folder: Path) -> dict[str, int | None]:
 
 def part(folder: Path, name: str) -> str:
     """The tests of what a mutant stands in, as their folder: `tests/retrievers/elasticsearch`."""
-    place = Path("tests", *name.split(".")[1:-2])
+    place = Path("tests", *name.split(".")[1:-1])
     return str(next(tests for tests in (place, *place.parents) if (folder / "mutants" / tests).is_dir()))
 
 
