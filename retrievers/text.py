@@ -158,7 +158,7 @@ _OF_LETTERS: Final = {**_SCRIPTS, "ru": re.compile(r"[\u0400-\u04ff]")}
 _OTHER_SCRIPT: Final = re.compile(rf"[\u0370-\u06ff{JOINED}]")
 _LATIN: Final = tuple(code for code in ("en", *STEMMED) if code not in _OF_LETTERS)
 _WORD: Final = re.compile(r"[^\W\d_]+")
-# The same of ASCII, in a tenth of the time.
+# Parts ASCII into the same words, in less time.
 _PARTED: Final = "".join(char if char.isalpha() else " " for char in map(chr, range(128)))
 # So many words of a passage are looked at, and so many of them at least are function words of its language, which is
 # another than that of the index only where it is clearly ahead.

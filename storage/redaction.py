@@ -42,7 +42,7 @@ HOST = re.compile(
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
 _USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
 _NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)
-_VARIABLE = tuple(f"{kind}{s}" for kind in ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSPHRASE") for s in ("", "S"))
+_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)S?$", re.IGNORECASE)
 # Shorter keys are placeholders such as "none", which would be found in the middle of words.
 _SHORTEST = 8
 _IN_PART = 12
@@ -106,7 +106,7 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _of_environment(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    found = ((value,) if name.upper().endswith(_VARIABLE) else _passwords(value) for name, value in variables)
+    found = ((value,) if _VARIABLE.search(name) else _passwords(value) for name, value in variables)
     return frozenset(key for keys in found for key in keys)
 
 

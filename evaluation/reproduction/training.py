@@ -110,7 +110,7 @@ def build_program(
 ) -> Built:
     """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
     program = KEQA(retriever, lms=lms, **SETTINGS, **(settings or {}))
-    # R_u finds the nearest, whatever their labels. What opens no embedder is told before anything is asked.
+    # R_u finds the nearest, whatever their labels. An embedding model is opened before anything is asked.
     reference, labeller = UtilityReference(embedder, least=0, form="joint"), Labeller(program, correctness=f1)
     examples = list(training.examples)
     place = folder.with_name(f"{folder.name}.work") / "calls.journal"

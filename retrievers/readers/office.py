@@ -239,7 +239,8 @@ def _cell(cell: Any) -> str:
             # Halves are shown rounded up.
             return f"{math.nextafter(value, math.copysign(math.inf, value)):.{decimals}%}"
         # A cell keeps 15 figures: that 0.1 and 0.2 make 0.30000000000000004 is nothing that it shows.
-        return f"{value:.15g} {unit}".rstrip() if isinstance(value, float) else f"{value} {unit}".rstrip()
+        number = f"{value:.15g}" if isinstance(value, float) else str(value)
+        return f"{number} {unit}" if unit else number
     return "" if value is None else str(value)
 
 
