@@ -30,6 +30,11 @@ def ask(page, text):
     page.get_by_role("button", name="Ask", exact=True).click()
 
 
+def answered(page, turn=0):
+    """Wait for the whole answer: while it streams, its beginning is there already, outside of a story."""
+    page.locator(".story .answer-text").nth(turn).wait_for()
+
+
 def test_the_events_of_a_question(serving):
     with serving.client as client:
         events = asked(client)
@@ -94,7 +99,7 @@ def test_asking_in_a_browser_and_a_source_opens_at_its_passage(serving, server, 
     page.get_by_role("combobox", name="Kind of answer").select_option("choice")
     page.get_by_role("textbox", name="Choices, one a line").fill("Flora Isvik\nIda Holm")
     ask(page, QUESTION)
-    page.get_by_text("Flora Isvik").first.wait_for()
+    answered(page)
     assert page.locator(".answer-text").inner_text() == "Flora Isvik"
     assert any("Ida Holm" in str(call.messages) for call in server.calls)
     quiz = page.get_by_role("region", name="Quiz 1")
@@ -143,7 +148,7 @@ def test_quizzes_appear_as_they_settle(serve, server, open_page):
     # The second is still in work then.
     assert page.locator(".answer-text").count() == 0
     assert page.get_by_role("button", name="Stop").is_enabled()
-    page.locator(".answer-text").wait_for()
+    answered(page)
     assert page.get_by_role("button", name="Ask").is_enabled()
 
 
@@ -168,7 +173,7 @@ def test_the_page_marks_what_may_yet_be_withheld(at_risk, server, open_page):
     ask(page, QUESTION)
     known = re.compile(r"^known: Heidi Fenman.* \(provisional: the answer may yet be withheld\)$")
     page.get_by_role("region", name="Quiz 1").get_by_text(known).wait_for()
-    page.locator(".answer-text").wait_for()
+    answered(page)
     assert page.locator(".answer-text").inner_text() == "I do not know"
     assert page.get_by_role("status").inner_text() == "Answer: I do not know"
     assert page.get_by_text("provisional").count() == 0
@@ -178,11 +183,11 @@ def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, op
     page = open_page(serving.url + "/", color_scheme="dark")
     page.keyboard.type(QUESTION)
     page.keyboard.press("Enter")
-    page.locator(".answer-text").wait_for()
+    answered(page)
     page.keyboard.type("To whom is the mayor married?")
     page.keyboard.press("Enter")
     page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
-    page.locator(".answer-text").nth(1).wait_for()
+    answered(page, 1)
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".story").count() == 0
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
@@ -200,7 +205,7 @@ def test_what_is_typed_meanwhile_stays_and_a_new_conversation_knows_nothing_of_t
     ask(page, QUESTION)
     box.fill("To whom is the mayor married?")
     go_on.set()
-    page.locator(".answer-text").wait_for()
+    answered(page)
     assert box.input_value() == "To whom is the mayor married?"
     go_on.clear()
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -210,7 +215,7 @@ def test_what_is_typed_meanwhile_stays_and_a_new_conversation_knows_nothing_of_t
     server.calls.clear()
     page.locator("button.main:enabled").wait_for()
     ask(page, QUESTION)
-    page.locator(".answer-text").wait_for()
+    answered(page)
     assert page.locator(".story").count() == 1
     assert not any("history" in str(call.messages) for call in server.calls)
 
@@ -218,14 +223,14 @@ def test_what_is_typed_meanwhile_stays_and_a_new_conversation_knows_nothing_of_t
 def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, server, open_page):
     page = open_page(serving.url + "/")
     ask(page, QUESTION)
-    page.locator(".answer-text").wait_for()
+    answered(page)
     page.reload()
     assert page.locator(".answer-text").inner_text() == "Flora Isvik"
     assert page.locator(".passage.kept .text").inner_text() == MARKUP
     assert page.get_by_role("status").inner_text() == ""
     ask(page, "To whom is the mayor married?")
     page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
-    page.locator(".answer-text").nth(1).wait_for()
+    answered(page, 1)
     page.reload()
     assert page.locator(".turn h2, .story h2").first.inner_text() == "To whom is the mayor married?"
     page.get_by_role("button", name="New conversation").click()
@@ -241,7 +246,7 @@ def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server,
     serving = serve(server, conversations=Conversations(tmp_path / "kept"), token=TOKEN)
     page = open_page(f"{serving.url}/#token={TOKEN}")
     ask(page, QUESTION)
-    page.locator(".answer-text").wait_for()
+    answered(page)
     count = server.count
     page.reload()
     page.locator(".answer-text").get_by_text("Flora Isvik").wait_for()
@@ -253,7 +258,7 @@ def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server,
     assert page.locator(".answer-text").count() == 0
     page.get_by_text("Conversations").click()
     page.get_by_role("button", name=QUESTION, exact=True).click()
-    page.locator(".answer-text").nth(1).wait_for()
+    answered(page, 1)
     with page.expect_download() as download:
         page.get_by_role("button", name=f"Save {QUESTION} as md").click()
     assert f"## {QUESTION}" in Path(download.value.path()).read_text()
