@@ -37,6 +37,7 @@ from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
 from keqa.optimize.settling import Ways
 from keqa.optimize.tuning import SETTLE, Tuning, has_tunable_threshold, values_to_try
+from keqa.optimize.written import written_quality
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -107,7 +108,7 @@ def compile_program(
     *,
     folder: str | Path | None = None,
     out: str | Path | None = None,
-    metric: Callable[..., Any] = f1,
+    metric: Callable[..., Any] | None = None,
     progress: Progress = silent,
     before_first: Callable[[], None] = lambda: None,
     **options: Any,
@@ -126,7 +127,8 @@ def compile_program(
         out: Where the result will be saved, so that a program of other sources in it is found before any call is made.
         metric: Correctness of an answer, as `keqa.metrics.answers.f1` has it; or a metric of DSPy's,
             ``metric(example, prediction, trace)``, which gets your examples with all their fields. Single quizzes, for
-            which there are no examples, are then scored by F1.
+            which there are no examples, are then scored by F1. None is F1, and for a program whose `style` is written,
+            `keqa.optimize.written.written_quality`.
         progress: See `keqa.optimize.asking.Progress`.
         before_first: Called once all settings are checked and before anything is asked or written; what it raises ends
             the compilation.
@@ -158,6 +160,8 @@ def compile_program(
         raise ConfigurationError(f"keqa.compile: {error}") from error
     given: list[Any] = [list(some) if isinstance(some, Iterator) else some for some in (trainset, valset)]
     trainset, valset = given
+    if metric is None:
+        metric = f1 if getattr(program, "style", None) in (None, "auto", "short") else written_quality
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)

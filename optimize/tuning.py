@@ -136,6 +136,7 @@ def _used(program: KEQA) -> dict[str, bool]:
         "draft": forms and program.decompose and program.examine,
         "cite": forms and judged and not program.select and program.extract_sentences is None,
         **dict.fromkeys(("top_k", "pick"), retrieves),
+        "list_step": program.style == "list" and retrieves,
         "listwise": judged,
         "prefer_reliable": judged and doubts,
         "on_nothing_helpful": examined and judged,

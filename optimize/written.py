@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keqa.metrics.accuracy import contains_answer
+from keqa.metrics.answers import f1
 from keqa.metrics.citations import Cited, Entails, citation_quality, list_quality
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord, Written
@@ -37,8 +38,12 @@ def written_quality(example: Any, prediction: Any, trace: Any = None) -> float:
     """A metric of DSPy's form for a program with a `style`: the answer is told, and the citations carry it.
 
     It is the mean of whether a gold answer stands in the text (of a list, the F1 of its members) and of the harmonic
-    mean of citation recall and precision, by the words of the passages. Nothing written is worth 0.
+    mean of citation recall and precision, by the words of the passages. Nothing written is worth 0; what is answered in
+    short in any style, for yes or no or by a choice, is right or wrong.
     """
+    answer_type = getattr(example, "answer_type", "short")
+    if answer_type != "short":
+        return f1(prediction.answer, example.answers, answer_type, example.choices)
     record: QuestionRecord | None = getattr(prediction, "record", None)
     written = None if record is None else record.written
     if written is None or not written.text:

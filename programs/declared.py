@@ -210,6 +210,10 @@ class DeclaredKeqa(CommonSettings):
     """``auto`` takes a question that begins like “Summarise”, “List all” or “Compare” at its word, and answers any
     other in short. A question with choices, or for yes or no, is answered in short."""
     max_passages: Annotated[Count, About("Passages to read for a list, at most.", "50")] = 50
+    list_step: Annotated[
+        Count | None,
+        About("Passages that one call lists from; small models confuse several.", "as many as --top-k", tried=(1, 3)),
+    ] = None
     mark_unsupported: Annotated[
         bool, About("Mark sentences of a written answer that their passages do not carry, instead of leaving them out.")
     ] = False

@@ -189,48 +189,52 @@ class Writing(Stage):
     async def _gathered(self, question: str, reading: PassageReading) -> tuple[Written, list[PassageVerdict]]:
         """A list, and all that was found for it: as many passages are gone through as bring something new.
 
-        The first step may bring nothing: the passages that rank first may be about what all members have in common.
+        The first search may bring nothing: the passages that rank first may be about what all members have in common.
         """
         settings = reading.settings
+        size = settings.list_step or settings.top_k
         items: list[Statement] = []
         passages: list[PassageVerdict] = []
-        seen: list[PassageVerdict] = []
-        more, size = False, settings.top_k
+        more = False
         while not more:
-            wanted = min(len(passages) + size, settings.max_passages)
+            before, wanted = len(passages), min(len(passages) + settings.top_k, settings.max_passages)
             hits = await searched(reading.retriever, question, wanted)
-            seen = unjudged(hits, "gone through for the list", kept=False)
-            further = seen[len(passages) :]
-            if not further:
-                break
-            shown = {number: self.shown(one) for number, one in enumerate(further, len(passages) + 1)}
-            try:
-                reply = await ask(self.items, "write", fitting=shown, question=question)
-            except CallError as error:
-                if error.cause == "TruncatedReplyError" and len(shown) > 1:
-                    # All that so many passages tell is too long for a reply.
-                    size = len(shown) // 2
-                    note("write", error.cause, error.message, f"listed from {size} of them", harmless=True)
-                    continue
-                if not passages:
-                    raise
+            passages += unjudged(hits, "gone through for the list", kept=False)[before:]
+            further = [(number, self.shown(one)) for number, one in enumerate(passages[before:], before + 1)]
+            steps = [dict(further[at : at + size]) for at in range(0, len(further), size)]
+            failed: list[CallError] = []
+            told = await gather([self._items_in(question, one, settings.mark_unsupported, failed) for one in steps])
+            if failed and len(failed) == len(steps) and not before:
+                raise failed[0]
+            for error in failed:
                 note("write", error.cause, error.message, "ended the list")
-                more = True
+            brought = _merged(items, [item for step in told for item in step])
+            if not failed and (len(passages) < wanted or (before and not brought)):
                 break
-            whole, before = len(further) == wanted - len(passages), len(passages)
-            # Those that did not fit are read with the next ones.
-            passages += further[: len(shown)]
+            more = bool(failed) or wanted == settings.max_passages
+        written = Written(style="list", statements=items, passages=passages, looked_at=len(passages))
+        return _renumbered(written.model_copy(update={"more": more and bool(items)})), passages
+
+    async def _items_in(
+        self, question: str, passages: dict[int, str], mark: bool, failed: list[CallError]
+    ) -> list[Statement]:
+        """The items that passages tell; where these, or all that they tell, are too long for a call, from several."""
+        shown = dict(passages)
+        try:
+            reply = await ask(self.items, "write", fitting=shown, question=question)
+        except CallError as error:
+            if error.cause != "TruncatedReplyError" or len(shown) < 2:
+                failed.append(error)
+                return []
+            shown = dict([*shown.items()][: len(shown) // 2])
+            note("write", error.cause, error.message, f"listed from {len(shown)} of them", harmless=True)
+            items = await self._items_in(question, shown, mark, failed)
+        else:
             lines = [_on_a_line(one) for one in reply["items"] or []]
             said = [one for one in without_bullets(lines) if _is_item(one, [*shown.values()])]
-            checks = [self._checked(question, one, one, shown, settings.mark_unsupported, named=True) for one in said]
-            new = await gather(checks)
-            brought = _merged(items, new) or size < settings.top_k
-            if (not brought and before) or (not whole and len(passages) == before + len(further)):
-                break
-            size = settings.top_k
-            more = len(passages) >= settings.max_passages
-        written = Written(style="list", statements=items, passages=passages, looked_at=len(passages))
-        return _renumbered(written.model_copy(update={"more": more and bool(items)})), seen
+            items = await gather([self._checked(question, one, one, shown, mark, named=True) for one in said])
+        rest = {number: text for number, text in passages.items() if number not in shown}
+        return items + await self._items_in(question, rest, mark, failed) if rest else items
 
     def judge(self, question: str) -> Callable[[Sequence[str], str], bool]:
         """Says whether passages carry a sentence, by their words or else by the judge; for measuring, not answering."""

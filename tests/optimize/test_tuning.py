@@ -46,7 +46,8 @@ def only(**values):
 def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
-    return own | off | {"on_nothing_helpful": "largest_cluster", "settle": "quizzes", "pick": True} | others
+    own |= {"on_nothing_helpful": "largest_cluster", "settle": "quizzes", "pick": True, "list_step": None}
+    return own | off | others
 
 
 @pytest.fixture
@@ -335,6 +336,7 @@ def test_what_is_tried_where_nothing_is_said():
         "threshold": ("0.4", "0.6", "0.8", "1"),
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
+        "list_step": (1, 3),
         "settle": ("draft", "reading", "quizzes", "cascade"),
         **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),

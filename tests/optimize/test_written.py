@@ -82,6 +82,19 @@ def test_a_metric_to_compile_by(program, style, written, worth):
     prediction = program(style, **written)("Where do they go?")
     assert written_quality(example, prediction) == pytest.approx(worth)
     assert callable(as_metric(written_quality))
+    # For yes or no it is answered in short.
+    example = dspy.Example(question="Do they?", answers=["yes"], answer_type="yes/no", choices=[])
+    assert [written_quality(example, dspy.Prediction(answer=one, record=None)) for one in ("Yes", "no")] == [1.0, 0.0]
+
+
+def test_a_list_is_compiled_by_its_members_and_citations_where_no_metric_is_given(program):
+    examples = [{"question": f"Where do they go, {n}?", "answer": ["Bremen", "Kiel"]} for n in range(8)]
+    student = program("list", items='["Bremen [1]", "Kiel [2]"]')
+    learns = {"boundary": False, "reference": False}
+    report = keqa.compile(student, examples[:4], examples[4:], grid={"list_step": (1,)}, **learns).report
+    assert report.before_score.mean == 1.0
+    report = keqa.compile(student, examples[:4], examples[4:], metric=f1, tuning=False, **learns).report
+    assert report.before_score.mean == pytest.approx(2 / 3)
 
 
 def test_compiling_shows_texts_whose_citations_are_right(program, tmp_path):

@@ -45,6 +45,7 @@ EVERY = {
     "look_first": (True, False),
     "style": (None, "report"),
     "max_passages": (50, 20),
+    "list_step": (None, 2),
     "mark_unsupported": (False, True),
     "summarize_single": (False, True),
     "summarize_known": (False, True),

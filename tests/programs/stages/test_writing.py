@@ -178,6 +178,25 @@ def test_a_list_goes_on_until_passages_bring_nothing_new(asked):
     assert engine.count == {"ListItems": 4}
 
 
+def test_a_list_is_read_from_as_few_passages_at_a_time_as_is_wanted(asked):
+    prediction, engine = asked(EVERYONE, *WORKERS, reply=replies(listing), top_k=4, list_step=1)
+    assert (prediction.text, prediction.record.written.looked_at) == ("- Ann [1][3]\n- Cleo [2]\n- Eva [4]", 5)
+    assert [len(json.loads(inputs["passages"])) for inputs in engine.asked("ListItems")] == [1, 1, 1, 1, 1]
+    # For each search its passages are read side by side.
+    assert prediction.record.cost.retrievals == 2
+
+
+def test_what_one_call_fails_to_list_costs_its_passages_alone(asked):
+    def failing(inputs):
+        return {} if "Ann" in inputs["passages"] else listing(inputs)
+
+    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(failing), top_k=5, list_step=1)
+    assert (prediction.text, prediction.record.written.more) == ("- Cleo [1]\n- ann [2]\n- Eva [3]", True)
+    assert prediction.record.degradations[-1].action == "ended the list"
+    prediction, _ = asked(EVERYONE, *WORKERS[:1], reply=replies(failing, answer="Ann"))
+    assert (prediction.answer, prediction.record.degradations[-1].action) == ("Ann", "answered in short")
+
+
 def test_items_of_one_name_are_one_with_all_their_citations(asked):
     prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing))
     assert prediction.text == "- Ann [1][3]\n- Cleo [2]\n- Eva [4]"
