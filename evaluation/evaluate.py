@@ -307,8 +307,13 @@ def ask(program: Program, example: Example, kind: str = "", *, dataset: str = ""
 
 
 def _written_scores(program: Program, example: Example, record: QuestionRecord | None) -> dict[str, float]:
-    """Those of a written answer, by the judge that checked it; where one was wanted and there is none, they are 0."""
+    """Those of a written answer, by the judge that checked it; where one was wanted and there is none, they are 0.
+
+    What is for yes or no, or a choice, is answered in short in any style.
+    """
     if not isinstance(program, KEQA) or program.writing is None or record is None or record.unanswered is not None:
+        return {}
+    if example.answer_type != "short":
         return {}
     style = program.settings.style
     written = record.written

@@ -40,8 +40,8 @@ def program(scripted, retriever):
     return make
 
 
-def scored(program, tmp_path, answers=("Bremen",)):
-    examples = [{"id": "1", "question": "Where do they go?", "answer": list(answers)}]
+def scored(program, tmp_path, answers=("Bremen",), **more):
+    examples = [{"id": "1", "question": "Where do they go?", "answer": list(answers), **more}]
     evaluate(program, examples, out=tmp_path / "run.jsonl")
     scores = read_run(tmp_path / "run.jsonl").lines[0].scores
     return {name: scores[name] for name in scores if name not in ("em", "f1", "contains")}
@@ -66,6 +66,7 @@ def test_what_was_to_be_written_and_was_not_is_worth_nothing(program, tmp_path):
     found = scored(program("report", text="UNKNOWN"), tmp_path)
     assert found == {"citation recall": 0.0, "citation precision": 0.0, "answer contained": 0.0}
     assert scored(program("short"), tmp_path / "short") == {}
+    assert scored(program("report"), tmp_path / "verdict", ["yes"], answer_type="yes/no") == {"accuracy": 0.0}
 
 
 @pytest.mark.parametrize(
