@@ -152,6 +152,9 @@ class Writing(Stage):
             if not kept:
                 return
             findings = [f"{quiz} {answer}" for quiz, answer in story.answered]
+            if style == "sentence" and story.answer and finding is None and len(findings) > 1:
+                # The sentence is to say the same as the short answer beside it.
+                findings.append(f"{asked.question} {story.answer}")
             mark = reading.settings.mark_unsupported
             story.written = await self.acall(asked.question, style, [*kept.values()], findings, mark=mark)
         except CallError as error:
