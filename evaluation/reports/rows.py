@@ -260,8 +260,9 @@ def main_rows(entries: Sequence[Entry]) -> list[Entry]:
     """The rows of Table 1: gates, and points of the other figures and tables, are left to those.
 
     A row is such a point where it differs from the one that is called like its method in nothing but a setting that a
-    figure or table is about, in nothing at all, or has the label of an earlier one with another language model or
-    retriever. Where none is called so, as of a method that was run for a figure alone, all of them are.
+    figure or table is about, in no more than an argument in its label that says what is usual, or has the label of an
+    earlier one with another language model or retriever. Where none is called so, as of a method that was run for a
+    figure alone, all of them are. A row with questions that the usual one was not asked is never one.
     """
     return [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)] or list(entries)
 
@@ -274,13 +275,13 @@ def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
     usual = of_method(entries, entry.method)
     if usual is None or not others or usual.base != entry.base:
         return False
-    if entry.label == entry.method or (entry.method == KEQA and entry is usual):
+    if entry.label == entry.method or (entry.method == KEQA and entry is usual) or entry.expected - usual.expected:
         return False
     named = usual.label == usual.method or entry.method == KEQA
-    # By all that answers depend on but how it was asked for, rows of two names are known to be one.
+    # A second run of the same has a name of the user's; an argument that says what is usual makes no row.
     asked, as_usual = (one.settings.model_dump(exclude={"arguments"}) for one in (entry, usual))
     if named and asked == as_usual:
-        return True
+        return entry.label.startswith(f"{entry.method}-") and "=" in entry.label
     return any(_facets(other) != _facets(entry) for other in ([usual] if named else others))
 
 

@@ -110,6 +110,12 @@ def test_a_row_that_only_says_what_is_usual_anyway_is_left_out(scored):
     assert [entry.label for entry in main_rows(entries_of(runs))] == ["rag-again", "keqa", "keqa-tries=9"]
 
 
+def test_a_second_run_of_the_same_and_a_run_on_other_questions_are_rows(run, line, scored):
+    runs = [scored("keqa", (1, 0), label=label) for label in ("keqa", "keqa-seed2", "again")]
+    runs.append(run("keqa", [line(0, 1.0)], label="keqa-threshold=4/5", split="dev", threshold="4/5"))
+    assert len(main_rows(entries_of(runs))) == 4
+
+
 def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
     kinds = ["fast-changing; one-hop", "slow-changing; multi-hop", "fast-changing; multi-hop"]
     entries = entries_of([run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds)])])
