@@ -166,7 +166,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         for alike in found.values()
         for entry in _distinguished(alike)
     ]
-    return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
+    return _named_apart(sorted(rows, key=lambda entry: _ORDER.index(entry.kind)))
 
 
 def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
@@ -304,6 +304,17 @@ def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
 
 def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
     return any(identity[:2] == place for identity in entry.expected)
+
+
+def _named_apart(rows: Sequence[Entry]) -> list[Entry]:
+    """Rows of which a later one with the title of an earlier one has its label beside it, or its method."""
+    found: dict[str, Entry] = {}
+    for row in rows:
+        title = row.title
+        while (earlier := found.get(title)) is not None:
+            title = f"{title} ({row.method if row.label == earlier.label else row.label})"
+        found[title] = replace(row, title=title)
+    return list(found.values())
 
 
 def _distinguished(rows: Sequence[Entry]) -> list[Entry]:

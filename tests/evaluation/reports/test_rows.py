@@ -116,6 +116,13 @@ def test_a_second_run_of_the_same_and_a_run_on_other_questions_are_rows(run, lin
     assert len(main_rows(entries_of(runs))) == 4
 
 
+def test_no_two_rows_are_called_the_same(scored):
+    one_label = [scored(method, (1, 0), label="mine") for method in ("rag", "cot")]
+    assert [entry.title for entry in entries_of(one_label)] == ["mine", "mine (cot)"]
+    without = [scored("keqa", (1, 0), **PICKS), scored("keqa-no-reference", (1, 1), **PICKS)]
+    assert [entry.title for entry in entries_of(without)] == ["KEQA w/o R", "KEQA w/o R (keqa-no-reference)"]
+
+
 def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
     kinds = ["fast-changing; one-hop", "slow-changing; multi-hop", "fast-changing; multi-hop"]
     entries = entries_of([run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds)])])
