@@ -63,7 +63,7 @@ class Rendered:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         title: str | None = self._grid.title
         for columns in self._parts(options.max_width):
-            yield self._table(columns, title)
+            yield self._table(columns, title, options.max_width)
             title = None
         for note in self._grid.notes:
             yield Text(visible_line(note), "dim")
@@ -89,16 +89,19 @@ class Rendered:
         cells = (len(visible_line(row[position].text)) + row[position].star for row in self._grid.rows)
         return max(len(column.name), len(column.group) if begins else 0, *cells, 0) + _GAP
 
-    def _table(self, columns: list[int], title: str | None) -> Table:
+    def _table(self, columns: list[int], title: str | None, width: int) -> Table:
         shown = Text(title, "bold") if title else None
         table = Table(title=shown, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         several = any(self._grid.columns[position].group for position in columns)
         before = ""
-        for column in (self._grid.columns[position] for position in columns):
+        # Of columns that do not fit, the widest, which hold sentences, are broken into lines and not cut off.
+        wide = width // len(columns) if sum(map(self._width, columns)) > width else width
+        for position in columns:
+            column = self._grid.columns[position]
             # A heading over several columns stands over the first of them.
             above = "" if column.group == before else column.group
             head = Text(f"{above}\n{column.name}" if several else column.name)
-            table.add_column(head, justify="right" if column.right else "left", no_wrap=True)
+            table.add_column(head, justify="right" if column.right else "left", no_wrap=self._width(position) <= wide)
             before = column.group
         for place, row in enumerate(self._grid.rows):
             if place and place in self._grid.ruled:

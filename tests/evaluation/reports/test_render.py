@@ -7,7 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Figure, Grid, Panel, Series, number, p_value, share, text
+from keqa.evaluation.reports.grid import (
+    EMPTY,
+    Cell,
+    Column,
+    Figure,
+    Grid,
+    Panel,
+    Series,
+    number,
+    p_value,
+    share,
+    table,
+    text,
+)
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.render import Rendered, draw, to_csv, to_latex, to_markdown
 from keqa.evaluation.reports.rows import entries_of
@@ -109,3 +122,15 @@ def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(sco
         for column in ("F1", "EM", "McNemar", "not parsed"):
             assert column in output
         assert max(map(len, output.splitlines())) <= (200 if output is wide else 70)
+
+
+def test_sentences_too_long_for_a_terminal_are_broken_and_names_beside_them_are_whole():
+    rows = [
+        [("method", text(name)), ("said", text("a sentence of words " * 9))] for name in ("Standard", "Standard+doc")
+    ]
+    console = Console(file=StringIO(), width=60)
+    console.print(Rendered(table("case", "A case", rows)))
+    printed = console.file.getvalue()
+    assert "…" not in printed
+    assert printed.count("sentence") == 18
+    assert "Standard+doc" in printed
