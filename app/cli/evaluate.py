@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.console import UNANSWERED, emit, results
+from keqa.cli.console import UNANSWERED, emit, results, warn
 from keqa.cli.declare import MisplacedOptionError, argument, given, option
 from keqa.cli.options import AS_JSON, EvaluationOptions, RiskOptions, RunOptions
 from keqa.errors import InputError
@@ -105,7 +105,9 @@ def compare(
 
     entries = entries_of([read_brief(file) for file in files])
     report = options.run.out / "report"
-    write(report, entries)
+    written = write(report, entries)
+    if older := sorted({one.stem.removesuffix("-points") for one in {*report.glob("*.csv")}.difference(written)}):
+        warn(f"{report} still holds tables of an earlier comparison, which are not of these runs: {', '.join(older)}")
     if not as_json:
         for one in (table(entries), *further(entries)):
             results().print(one)
