@@ -30,6 +30,8 @@ _PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 # Another language model may have been compiled with demonstrations of its own, and is compared as it is used.
 _ANY_PROMPTS = ("retriever", "lm")
+# Questions of no kind, beside others of some.
+_OTHER = "other"
 # What all runs have to have in common of one question, by what it is called.
 _SAME = {"questions": "question", "gold answers": "answers", "choices": "choices", "types of answer": "answer_type"}
 _T = TypeVar("_T")
@@ -199,7 +201,11 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
     # What comes first of each question, such as how fast an answer changes, stands together.
     named = sorted(members.items(), key=lambda member: member[0][0])
     return [
-        Group(name if len(named) > 1 else "", frozenset(found), all(lines[one].answer_type != "short" for one in found))
+        Group(
+            (name or _OTHER) if len(named) > 1 else "",
+            frozenset(found),
+            all(lines[one].answer_type != "short" for one in found),
+        )
         for (_, name), found in named
     ]
 
