@@ -75,11 +75,13 @@ class Rendered:
         for group, members in grouped(self._grid.columns[1:]):
             wanted = list(range(position, position + len(members)))
             position += len(members)
-            for piece in [wanted] if group else [[one] for one in wanted]:
+            whole = group and sum(map(self._width, wanted)) <= room
+            for piece in [wanted] if whole else [[one] for one in wanted]:
                 needed = sum(map(self._width, piece))
                 if needed > left and len(part) > 1:
                     yield part
                     part, left = [0], room
+                    needed = max(needed, len(group) + _GAP)
                 part, left = [*part, *piece], left - needed
         yield part
 

@@ -124,6 +124,14 @@ def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(sco
         assert max(map(len, output.splitlines())) <= (200 if output is wide else 70)
 
 
+def test_a_group_of_columns_that_no_part_has_room_for_is_parted_and_no_number_cut_off():
+    group = [((name, "memory's answers"), number(0.417)) for name in ("right", "AUROC", "PRR", "AURC", "ECE")]
+    console = Console(file=StringIO(), width=60)
+    console.print(Rendered(table("gates", "Gates", [[("gate", text("a long name " * 2)), *group]])))
+    assert console.file.getvalue().count(".417") == len(group)
+    assert console.file.getvalue().count("memory's answers") == 2
+
+
 def test_sentences_too_long_for_a_terminal_are_broken_and_names_beside_them_are_whole():
     rows = [
         [("method", text(name)), ("said", text("a sentence of words " * 9))] for name in ("Standard", "Standard+doc")
