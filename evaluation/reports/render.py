@@ -5,6 +5,7 @@ import importlib.util
 import io
 import re
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,20 +71,30 @@ class Rendered:
 
     def _parts(self, width: int) -> Iterator[list[int]]:
         """Positions of the columns of each part; a group of columns stays together where it fits at all."""
-        room = width - self._width(0) - _GAP
-        part, left, position = [0], room, 1
-        for group, members in grouped(self._grid.columns[1:]):
+        heads = self._heads(width)
+        room = width - sum(map(self._width, heads)) - _GAP
+        part, left, position = heads, room, len(heads)
+        for group, members in grouped(self._grid.columns[len(heads) :]):
             wanted = list(range(position, position + len(members)))
             position += len(members)
             whole = group and sum(map(self._width, wanted)) <= room
             for piece in [wanted] if whole else [[one] for one in wanted]:
                 needed = sum(map(self._width, piece))
-                if needed > left and len(part) > 1:
+                if needed > left and len(part) > len(heads):
                     yield part
-                    part, left = [0], room
+                    part, left = heads, room
                     needed = max(needed, len(group) + _GAP)
                 part, left = [*part, *piece], left - needed
         yield part
+
+    def _heads(self, width: int) -> list[int]:
+        """The first columns of words, as many as tell the rows apart: each part has them; one where they do not."""
+        words = list(takewhile(lambda place: not self._grid.columns[place].right, range(len(self._grid.columns) - 1)))
+        for end in range(1, len(words) + 1):
+            names = {tuple(cell.text for cell in row[:end]) for row in self._grid.rows}
+            if len(names) == len(self._grid.rows) and sum(map(self._width, words[:end])) <= width // 2:
+                return words[:end]
+        return [0]
 
     def _width(self, position: int) -> int:
         column = self._grid.columns[position]

@@ -132,6 +132,15 @@ def test_a_group_of_columns_that_no_part_has_room_for_is_parted_and_no_number_cu
     assert console.file.getvalue().count("memory's answers") == 2
 
 
+def test_each_part_of_a_table_has_the_columns_that_tell_its_rows_apart():
+    values = [(name, number(0.5)) for name in ("a long heading", "another heading", "the last heading")]
+    rows = [[("set", text("nq")), ("method", text(name)), *values] for name in ("rag", "keqa")]
+    console = Console(file=StringIO(), width=40)
+    console.print(Rendered(table("costs", "Costs", rows)))
+    printed = console.file.getvalue()
+    assert printed.count("set ") == printed.count("keqa") == printed.count(" heading") == 3
+
+
 def test_sentences_too_long_for_a_terminal_are_broken_and_names_beside_them_are_whole():
     rows = [
         [("method", text(name)), ("said", text("a sentence of words " * 9))] for name in ("Standard", "Standard+doc")
