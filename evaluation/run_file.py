@@ -13,11 +13,20 @@ from pydantic import ValidationError
 from keqa.errors import InputError
 from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, differences, header_line, run_line
 from keqa.storage.files import Closing, append, open_locked, private_folder
-from keqa.storage.untrusted import reasons
+from keqa.storage.untrusted import open_regular, reasons
 
 _MAGIC = b'{"header": '
 _HEADER = re.compile(rb'\{"header": ?\{')
 _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
+
+
+def begins_as_run(path: Path) -> bool:
+    """Whether a file, among others in its folder, is a run file as far as its first letters say."""
+    try:
+        with open_regular(path, links=True, error=InputError) as stream:
+            return stream.read(len(_MAGIC) - 1) == _MAGIC[:-1]
+    except (OSError, InputError):
+        return False
 
 
 def read_header(path: Path | str) -> RunHeader:

@@ -190,5 +190,6 @@ def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
 
     ordered = "closed-book cot rag rag-cot keqa keqa-top_k=5 keqa-no-ukp gate-votes zebra".split()
     for name in sorted(ordered, reverse=True):
-        (tmp_path / f"{name}.jsonl").touch()
+        (tmp_path / f"{name}.jsonl").write_text('{"header": {}}')
+    (tmp_path / "questions.jsonl").write_text('{"question": "Who?"}')
     assert [file.stem for file in run_files([str(tmp_path)])] == ordered
