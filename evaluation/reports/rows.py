@@ -32,6 +32,8 @@ _ORDER = ("baseline", "keqa", "ablation", "gate")
 _ANY_PROMPTS = ("retriever", "lm")
 # Questions of no kind, beside others of some.
 _OTHER = "other"
+# What two programs call themselves in Python: the method's name, and that of its form that reasons.
+_CALLED = {"closed book": ("closed-book", "cot"), "always retrieve": ("rag", "rag-cot")}
 # What all runs have to have in common of one question, by what it is called.
 _SAME = {"questions": "question", "gold answers": "answers", "choices": "choices", "types of answer": "answer_type"}
 _T = TypeVar("_T")
@@ -54,7 +56,7 @@ class Entry:
 
     @property
     def method(self) -> str:
-        return self.header.method
+        return _method_of(self.header)
 
     @property
     def settings(self) -> RunSettings:
@@ -143,7 +145,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
     for run in runs:
         header = run.header
         place = (header.dataset, header.split)
-        entry = _row_of(header, found.setdefault((header.label, header.method), []))
+        entry = _row_of(header, found.setdefault((header.label, _method_of(header)), []))
         if _is_on(entry, place):
             raise InputError(
                 f"there are two runs '{header.label}' on {' '.join(filter(None, place)) or 'one data set'}: give one, "
@@ -169,6 +171,11 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         for entry in _distinguished(alike)
     ]
     return _named_apart(sorted(rows, key=lambda entry: _ORDER.index(entry.kind)))
+
+
+def _method_of(header: RunHeader) -> str:
+    plain, reasoning = _CALLED.get(header.method, (header.method, header.method))
+    return reasoning if header.configuration.settings.get("reason") is True else plain
 
 
 def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
@@ -297,8 +304,8 @@ def _facets(entry: Entry, besides: str = "") -> tuple[Any, ...]:
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
-    lacking = header.configuration.lacks_reference
-    new = Entry(header, title_of(header.method, header.label, header.configuration.settings, without_reference=lacking))
+    lacking, settings = header.configuration.lacks_reference, header.configuration.settings
+    new = Entry(header, title_of(_method_of(header), header.label, settings, without_reference=lacking))
     alike = [row for row in rows if (row.means, row.program) == (new.means, new.program)]
     # A data set may have a program of its own, but what is compiled and what is not are two things.
     place = (header.dataset, header.split)

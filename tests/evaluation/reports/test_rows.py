@@ -116,6 +116,16 @@ def test_a_second_run_of_the_same_and_a_run_on_other_questions_are_rows(run, lin
     assert len(main_rows(entries_of(runs))) == 4
 
 
+def test_a_program_that_was_evaluated_in_python_is_the_method_that_it_is(scored):
+    runs = [scored(name, (1, 0), label=label, reason=reason) for name, label, reason in IN_PYTHON]
+    found = [(entry.method, entry.title, entry.kind) for entry in entries_of(runs)]
+    assert found == [
+        ("closed-book", "Closed book", "baseline"),
+        ("rag-cot", "Always retrieve, CoT", "baseline"),
+        ("rag", "mine", "baseline"),
+    ]
+
+
 def test_no_two_rows_are_called_the_same(scored):
     one_label = [scored(method, (1, 0), label="mine") for method in ("rag", "cot")]
     assert [entry.title for entry in entries_of(one_label)] == ["mine", "mine (cot)"]
@@ -134,6 +144,11 @@ def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
     ]
 
 
+IN_PYTHON = [
+    ("closed book", "closed-book", False),
+    ("always retrieve", "rag-cot", True),
+    ("always retrieve", "mine", False),
+]
 PICKS = {"pick": True, "index": "TantivyRetriever"}
 REFERENCE = {"variant": "similar", "k": 8}
 
