@@ -16,6 +16,7 @@ from keqa.storage.files import Closing, append, open_locked, private_folder
 from keqa.storage.untrusted import open_regular, reasons
 
 _MAGIC = b'{"header": '
+_NAMED = 8
 _HEADER = re.compile(rb'\{"header": ?\{')
 _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
 
@@ -152,7 +153,9 @@ class RunFile(Closing):
             return
         before, _, end = _scan(self.path)
         if before.fingerprint != now.fingerprint:
-            changed = "; ".join(differences(before, now)) or "it was written by another version of KEQA"
+            found = differences(before, now) or ["it was written by another version of KEQA"]
+            further = [f"{len(found) - _NAMED} more"] * (len(found) > _NAMED)
+            changed = "; ".join([*found[:_NAMED], *further])
             raise InputError(
                 f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder "
                 "or label, or delete the file to start over"
