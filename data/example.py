@@ -90,8 +90,8 @@ class Example:
         return not self.answers
 
 
-_FIELDS: Final = "id question answer answers answer_type choices quizzes quiz_answers unanswerable".split()
-_KEPT: Final = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
+_FIELDS: Final = "id question answer answers answer_type choices quizzes quiz_answers unanswerable kind".split()
+_KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop")
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
@@ -145,6 +145,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         choices=choices,
         quizzes=quizzes,
         quiz_answers=quiz_answers,
+        kind=_kind(given.get("kind")),
         **({name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}),
     )
 
@@ -181,6 +182,12 @@ def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_text(_whole(one), f"{name}[{position}]") for position, one in enumerate(value))
     return (_text(_whole(value), name),)
+
+
+def _kind(value: Any) -> str:
+    """What kind of question it is, or of what kinds, where a text or several say so."""
+    several = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+    return "; ".join(filter(None, (clean(one) for one in several if isinstance(one, str))))
 
 
 def _whole(value: Any) -> Any:

@@ -22,7 +22,7 @@ from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
 _LISTS: Final = ("answers", "choices", "quizzes", "quiz_answers")
-_COLUMNS: Final = ("id", "question", "answer", "answer_type", "unanswerable", *_LISTS)
+_COLUMNS: Final = ("id", "question", "answer", "answer_type", "unanswerable", "kind", *_LISTS)
 # The columns in which whole numbers may have become fractions.
 _WHOLE: Final = ("answer", "answers")
 _FRACTION: Final = re.compile(r"-?[0-9]{1,15}\.0")
@@ -42,11 +42,11 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0,
     """Read a file of question-answer pairs.
 
     JSONL (``.jsonl``, ``.ndjson``) has one object a line: `question`, `answer` or `answers` (gold first, then aliases;
-    either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes` and `quiz_answers`. CSV
-    (``.csv``, ``.tsv``) has the same as columns; cells are parted as the first line shows, such as by semicolons. All
-    but `answer` that are lists are split at ``|``, and a list as JSON or Python writes it is one in `answer`, too.
-    Columns of answers in which pandas made whole numbers to fractions are read as whole numbers. Names may have
-    capitals. Either may be packed with gzip. Further fields are passed over.
+    either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes`, `quiz_answers` and
+    `kind`, of which reports have columns. CSV (``.csv``, ``.tsv``) has the same as columns; cells are parted as the
+    first line shows, such as by semicolons. All but `answer` that are lists are split at ``|``, and a list as JSON or
+    Python writes it is one in `answer`, too. Columns of answers in which pandas made whole numbers to fractions are
+    read as whole numbers. Names may have capitals. Either may be packed with gzip. Further fields are passed over.
 
     A question that its documents do not answer has ``"answer": null`` (JSONL only, for an empty cell may be a slip), or
     ``"unanswerable": true`` and no answer.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from itertools import takewhile
@@ -131,7 +131,7 @@ def evaluate(
     label = label or Path(out).stem
     items = _items(examples)
     asked = _contents(items)
-    known = learned_from(program, (example for example, _ in _questions(items)))
+    known = learned_from(program, _questions(items))
     if not allow_overlap:
         refuse_overlap(known, len(asked), label)
     # Of what a run file may not mix.
@@ -153,7 +153,7 @@ def evaluate(
     tally = Tally(len(asked), learned_from=len(known), learned_unknown=header.learned_unknown)
     with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
         outages = _Outages(stop_after_outages)
-        left = (question for question in _as_they_were(items, asked) if question[0].id not in file)
+        left = (question for question in _as_they_were(items, asked) if question.id not in file)
         waiting = takewhile(lambda _: not outages.reason, _announced(left, before_first))
         # DSPy's trace and history would hold the last ten thousand calls.
         forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
@@ -203,9 +203,9 @@ def _announced(questions: Iterable[_Asked], before_first: Callable[[], None]) ->
         yield question
 
 
-def _answer(program: Program, file: RunFile, dataset: str, question: tuple[Example, str]) -> RunLine:
-    with bypass_cache() if file.again(question[0].id) else nullcontext():
-        return ask(program, *question, dataset=dataset)
+def _answer(program: Program, file: RunFile, dataset: str, question: Example) -> RunLine:
+    with bypass_cache() if file.again(question.id) else nullcontext():
+        return ask(program, question, dataset=dataset)
 
 
 @dataclass
@@ -223,14 +223,15 @@ class _Outages:
             self.reason = f"{error.cause}: {error.message}"
 
 
-def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
-    """Each example with its kind, such as its shape on the testbed."""
+def _questions(items: Iterable[Any]) -> Iterator[Example]:
     for number, item in enumerate(items, start=1):
         try:
             example = as_example(item, unanswerable=True)
         except InputError as error:
             raise InputError(f"example {number}: {error}") from error
-        yield example, str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
+        # The testbed's kinds are shapes.
+        shape = str(getattr(item, "shape", "") or "")
+        yield replace(example, kind=shape) if shape else example
 
 
 def _items(examples: Iterable[Any] | Path | str) -> Iterable[Any]:
@@ -247,11 +248,11 @@ def _items(examples: Iterable[Any] | Path | str) -> Iterable[Any]:
     return list(examples) if isinstance(examples, Iterator) else examples
 
 
-def _as_they_were(items: Iterable[Any], asked: Mapping[str, int]) -> Iterator[tuple[Example, str]]:
+def _as_they_were(items: Iterable[Any], asked: Mapping[str, int]) -> Iterator[Example]:
     """The examples once more; a file is read while the run goes on, and somebody may write to it meanwhile."""
     left = len(asked)
     for question in _questions(items):
-        if asked.get(question[0].id) != _content(question[0]):
+        if asked.get(question.id) != _content(question):
             break
         left -= 1
         yield question
@@ -271,7 +272,7 @@ def _content(example: Example) -> int:
 def _contents(items: Iterable[Any]) -> dict[str, int]:
     """What is asked under each id, as `RunLine.content`."""
     found: dict[str, int] = {}
-    for number, (example, _) in enumerate(_questions(items), start=1):
+    for number, example in enumerate(_questions(items), start=1):
         if example.id in found:
             raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
         found[example.id] = _content(example)
@@ -280,7 +281,7 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def ask(program: Program, example: Example, kind: str = "", *, dataset: str = "") -> RunLine:
+def ask(program: Program, example: Example, *, dataset: str = "") -> RunLine:
     """Ask a method a question and score it; a question that failed has its line as well."""
     with oracle_log(example) as log:
         outcome = ask_program(program, 0, example)
@@ -293,7 +294,7 @@ def ask(program: Program, example: Example, kind: str = "", *, dataset: str = ""
         question=example.question,
         answers=list(example.answers),
         answer_type=example.answer_type,
-        kind=kind,
+        kind=example.kind,
         answer=answer,
         scores=scores_of(answer, example, declined=answer is not None and _declines(record, example))
         | _written_scores(program, example, record),

@@ -128,7 +128,10 @@ def without_learned(questions: Questions, learned: "LearnedQuestions", most: int
         else:
             kept.append(one)
     if not kept:
-        raise InputError(f"the program learned from all {passed} questions of {questions.dataset}: ask others")
+        raise InputError(
+            f"all {passed} questions of {questions.dataset} are learned from, and none is left to ask: learn from "
+            "fewer, such as with --train-sample, or ask others"
+        )
     left_out = {**questions.left_out, **({"learned from": passed} if passed else {})}
     return replace(questions, examples=kept, left_out=left_out)
 

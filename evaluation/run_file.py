@@ -13,11 +13,21 @@ from pydantic import ValidationError
 from keqa.errors import InputError
 from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, differences, header_line, run_line
 from keqa.storage.files import Closing, append, open_locked, private_folder
-from keqa.storage.untrusted import reasons
+from keqa.storage.untrusted import open_regular, reasons
 
 _MAGIC = b'{"header": '
+_NAMED = 8
 _HEADER = re.compile(rb'\{"header": ?\{')
 _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
+
+
+def begins_as_run(path: Path) -> bool:
+    """Whether a file, among others in its folder, is a run file as far as its first letters say."""
+    try:
+        with open_regular(path, links=True, error=InputError) as stream:
+            return stream.read(len(_MAGIC) - 1) == _MAGIC[:-1]
+    except (OSError, InputError):
+        return False
 
 
 def read_header(path: Path | str) -> RunHeader:
@@ -143,7 +153,9 @@ class RunFile(Closing):
             return
         before, _, end = _scan(self.path)
         if before.fingerprint != now.fingerprint:
-            changed = "; ".join(differences(before, now)) or "it was written by another version of KEQA"
+            found = differences(before, now) or ["it was written by another version of KEQA"]
+            further = [f"{len(found) - _NAMED} more"] * (len(found) > _NAMED)
+            changed = "; ".join([*found[:_NAMED], *further])
             raise InputError(
                 f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder "
                 "or label, or delete the file to start over"

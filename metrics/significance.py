@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_NOTHING = 1e-12
 _RESAMPLES_AT_ONCE = 500
 _SCORES_AT_ONCE = 1_000_000
 """Together they bound the memory that resampling takes, whatever the number of questions; the draws are the same."""
@@ -44,7 +45,9 @@ def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000) -> Inter
         batch=max(1, min(_RESAMPLES_AT_ONCE, _SCORES_AT_ONCE // values.size)),
         rng=np.random.default_rng(0),
     ).confidence_interval
-    return Interval(float(values.mean()), float(interval.low), float(interval.high))
+    # A bound that is 0 on paper is none beside it, which would be shown as -.000, or make a difference significant.
+    low, high = (float(end) if abs(end) > _NOTHING else 0.0 for end in (interval.low, interval.high))
+    return Interval(float(values.mean()), low, high)
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, resamples: int = 10_000) -> Interval:

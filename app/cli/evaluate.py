@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.console import UNANSWERED, emit, results
+from keqa.cli.console import UNANSWERED, emit, results, warn, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, argument, given, option
 from keqa.cli.options import AS_JSON, EvaluationOptions, RiskOptions, RunOptions
 from keqa.errors import InputError
@@ -105,7 +105,9 @@ def compare(
 
     entries = entries_of([read_brief(file) for file in files])
     report = options.run.out / "report"
-    write(report, entries)
+    written = write(report, entries)
+    if older := sorted({one.stem.removesuffix("-points") for one in {*report.glob("*.csv")}.difference(written)}):
+        warn(f"{report} still holds tables of an earlier comparison, which are not of these runs: {', '.join(older)}")
     if not as_json:
         for one in (table(entries), *further(entries)):
             results().print(one)
@@ -131,6 +133,7 @@ def held_spec(specs: "Sequence[Spec]", risk: RiskOptions) -> "Spec | None":
 
 def run_files(names: list[str]) -> list[Path] | None:
     """The run files that are named, by themselves or by their folder; None where methods are."""
+    from keqa.evaluation.run_file import begins_as_run
     from keqa.programs.registry import METHODS
 
     # A folder may be called like a method, and then has to be written as ./keqa.
@@ -142,6 +145,10 @@ def run_files(names: list[str]) -> list[Path] | None:
     found: list[Path] = []
     for place in places:
         inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
+        if others := [one for one in inside if place.is_dir() and not begins_as_run(one)]:
+            # Such as the questions, where run files were written beside them.
+            warn_of_many("passed over, for it is no run file: ", list(map(str, others)))
+            inside = [one for one in inside if one not in others]
         if not (inside and place.exists()):
             raise InputError(f"{place} holds no run file" if place.exists() else f"{place} is not there")
         found += inside

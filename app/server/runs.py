@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine
-from keqa.evaluation.run_file import placed_lines, read_header
+from keqa.evaluation.run_file import begins_as_run, placed_lines, read_header
 from keqa.page import document, document_parts, story_data
 from keqa.server.guard import PAGE, Guard
 from keqa.server.limits import Metrics, ServerLimits
@@ -25,7 +25,6 @@ from keqa.storage.untrusted import open_regular
 RIGHT, PARTLY, WRONG, FAILED, _, DECLINED = range(6)
 """What may have become of a question; the page knows them by their numbers, of which 4 is not asked."""
 
-_MAGIC = b'{"header":'
 _BLOCK = 1 << 20
 """So many bytes of stories, about, are unpacked for one of them."""
 
@@ -127,7 +126,7 @@ class Runs:
 def run_files(given: Iterable[Path | str]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, given):
-        inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)] if path.is_dir() else [path]
+        inside = [one for one in sorted(path.glob("*.jsonl")) if begins_as_run(one)] if path.is_dir() else [path]
         if not inside:
             raise InputError(f"there is no run file in {path}: keqa evaluate and keqa compare write them, to --out")
         found += inside
@@ -145,14 +144,6 @@ def outcome(line: RunLine) -> int:
     if line.unanswered:
         return DECLINED
     return PARTLY if line.scores.get("f1", 0.0) > 0 else WRONG
-
-
-def _begins_as_run(path: Path) -> bool:
-    try:
-        with open_regular(path, links=True, error=InputError) as stream:
-            return stream.read(len(_MAGIC)) == _MAGIC
-    except (OSError, InputError):
-        return False
 
 
 def _sums(line: RunLine) -> Counter[str]:

@@ -173,8 +173,8 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking, *, leads: bool) -> Itera
     entries, name = ranking.rows, ranking.name
     better = f"; * {name} is better than that one by a paired t-test, p < {number(_SIGNIFICANT, 2).text}"
     lead = (
-        f" {name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
-        "and of McNemar's test on EM."
+        f" {name}'s lead is over all questions that both were asked, with its 95 % paired bootstrap interval; p of the "
+        "paired t-test on F1, and of McNemar's test on EM."
     )
     yield (
         f"Bold: the best of a column; underlined: the best existing method{better if leads else ''}. A failed question "

@@ -75,9 +75,13 @@ def costs(entries: Sequence[Entry]) -> Grid:
 
 def costs_by_role(entries: Sequence[Entry]) -> Grid:
     """LM calls of a question by the role that they are made for, and its tokens by direction."""
-    columns: list[_Measured] = [((role, "LM calls"), f"{role} samples", 2, None) for role in ROLES]
+    # Few methods have a boundary model, and few of these ask a language model.
+    judged = any(measure("boundary samples", entry.within()) for entry in entries)
+    roles = ROLES if judged else ROLES[:-1]
+    columns: list[_Measured] = [((role, "LM calls"), f"{role} samples", 2, None) for role in roles]
     columns += [((way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")]
     note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
+    note += " Boundary: whether it is known." * judged
     return _measured("roles", "LM calls by role and tokens for each question", entries, columns, note)
 
 

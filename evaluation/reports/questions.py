@@ -27,7 +27,7 @@ from keqa.programs.gate import leader
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
 
-ROLES = ("task", "consistency", "utility")
+ROLES = ("task", "consistency", "utility", "boundary")
 """Whom calls are charged to; see `keqa.programs.records.Cost`."""
 
 STEPS = ("quiz answering", "assessment", "everything else")

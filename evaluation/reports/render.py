@@ -5,6 +5,7 @@ import importlib.util
 import io
 import re
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,25 +64,37 @@ class Rendered:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         title: str | None = self._grid.title
         for columns in self._parts(options.max_width):
-            yield self._table(columns, title)
+            yield self._table(columns, title, options.max_width)
             title = None
         for note in self._grid.notes:
             yield Text(visible_line(note), "dim")
 
     def _parts(self, width: int) -> Iterator[list[int]]:
         """Positions of the columns of each part; a group of columns stays together where it fits at all."""
-        room = width - self._width(0) - _GAP
-        part, left, position = [0], room, 1
-        for group, members in grouped(self._grid.columns[1:]):
+        heads = self._heads(width)
+        room = width - sum(map(self._width, heads)) - _GAP
+        part, left, position = heads, room, len(heads)
+        for group, members in grouped(self._grid.columns[len(heads) :]):
             wanted = list(range(position, position + len(members)))
             position += len(members)
-            for piece in [wanted] if group else [[one] for one in wanted]:
+            whole = group and sum(map(self._width, wanted)) <= room
+            for piece in [wanted] if whole else [[one] for one in wanted]:
                 needed = sum(map(self._width, piece))
-                if needed > left and len(part) > 1:
+                if needed > left and len(part) > len(heads):
                     yield part
-                    part, left = [0], room
+                    part, left = heads, room
+                    needed = max(needed, len(group) + _GAP)
                 part, left = [*part, *piece], left - needed
         yield part
+
+    def _heads(self, width: int) -> list[int]:
+        """The first columns of words, as many as tell the rows apart: each part has them; one where they do not."""
+        words = list(takewhile(lambda place: not self._grid.columns[place].right, range(len(self._grid.columns) - 1)))
+        for end in range(1, len(words) + 1):
+            names = {tuple(cell.text for cell in row[:end]) for row in self._grid.rows}
+            if len(names) == len(self._grid.rows) and sum(map(self._width, words[:end])) <= width // 2:
+                return words[:end]
+        return [0]
 
     def _width(self, position: int) -> int:
         column = self._grid.columns[position]
@@ -89,16 +102,19 @@ class Rendered:
         cells = (len(visible_line(row[position].text)) + row[position].star for row in self._grid.rows)
         return max(len(column.name), len(column.group) if begins else 0, *cells, 0) + _GAP
 
-    def _table(self, columns: list[int], title: str | None) -> Table:
+    def _table(self, columns: list[int], title: str | None, width: int) -> Table:
         shown = Text(title, "bold") if title else None
         table = Table(title=shown, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         several = any(self._grid.columns[position].group for position in columns)
         before = ""
-        for column in (self._grid.columns[position] for position in columns):
+        # Of columns that do not fit, the widest, which hold sentences, are broken into lines and not cut off.
+        wide = width // len(columns) if sum(map(self._width, columns)) > width else width
+        for position in columns:
+            column = self._grid.columns[position]
             # A heading over several columns stands over the first of them.
             above = "" if column.group == before else column.group
             head = Text(f"{above}\n{column.name}" if several else column.name)
-            table.add_column(head, justify="right" if column.right else "left", no_wrap=True)
+            table.add_column(head, justify="right" if column.right else "left", no_wrap=self._width(position) <= wide)
             before = column.group
         for place, row in enumerate(self._grid.rows):
             if place and place in self._grid.ruled:

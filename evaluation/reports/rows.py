@@ -30,6 +30,10 @@ _PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 # Another language model may have been compiled with demonstrations of its own, and is compared as it is used.
 _ANY_PROMPTS = ("retriever", "lm")
+# Questions of no kind, beside others of some.
+_OTHER = "other"
+# What two programs call themselves in Python: the method's name, and that of its form that reasons.
+_CALLED = {"closed book": ("closed-book", "cot"), "always retrieve": ("rag", "rag-cot")}
 # What all runs have to have in common of one question, by what it is called.
 _SAME = {"questions": "question", "gold answers": "answers", "choices": "choices", "types of answer": "answer_type"}
 _T = TypeVar("_T")
@@ -52,7 +56,7 @@ class Entry:
 
     @property
     def method(self) -> str:
-        return self.header.method
+        return _method_of(self.header)
 
     @property
     def settings(self) -> RunSettings:
@@ -141,7 +145,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
     for run in runs:
         header = run.header
         place = (header.dataset, header.split)
-        entry = _row_of(header, found.setdefault((header.label, header.method), []))
+        entry = _row_of(header, found.setdefault((header.label, _method_of(header)), []))
         if _is_on(entry, place):
             raise InputError(
                 f"there are two runs '{header.label}' on {' '.join(filter(None, place)) or 'one data set'}: give one, "
@@ -166,7 +170,12 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         for alike in found.values()
         for entry in _distinguished(alike)
     ]
-    return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
+    return _named_apart(sorted(rows, key=lambda entry: _ORDER.index(entry.kind)))
+
+
+def _method_of(header: RunHeader) -> str:
+    plain, reasoning = _CALLED.get(header.method, (header.method, header.method))
+    return reasoning if header.configuration.settings.get("reason") is True else plain
 
 
 def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
@@ -199,7 +208,11 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
     # What comes first of each question, such as how fast an answer changes, stands together.
     named = sorted(members.items(), key=lambda member: member[0][0])
     return [
-        Group(name if len(named) > 1 else "", frozenset(found), all(lines[one].answer_type != "short" for one in found))
+        Group(
+            (name or _OTHER) if len(named) > 1 else "",
+            frozenset(found),
+            all(lines[one].answer_type != "short" for one in found),
+        )
         for (_, name), found in named
     ]
 
@@ -260,8 +273,9 @@ def main_rows(entries: Sequence[Entry]) -> list[Entry]:
     """The rows of Table 1: gates, and points of the other figures and tables, are left to those.
 
     A row is such a point where it differs from the one that is called like its method in nothing but a setting that a
-    figure or table is about, in nothing at all, or has the label of an earlier one with another language model or
-    retriever. Where none is called so, as of a method that was run for a figure alone, all of them are.
+    figure or table is about, in no more than an argument in its label that says what is usual, or has the label of an
+    earlier one with another language model or retriever. Where none is called so, as of a method that was run for a
+    figure alone, all of them are. A row with questions that the usual one was not asked is never one.
     """
     return [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)] or list(entries)
 
@@ -274,13 +288,13 @@ def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
     usual = of_method(entries, entry.method)
     if usual is None or not others or usual.base != entry.base:
         return False
-    if entry.label == entry.method or (entry.method == KEQA and entry is usual):
+    if entry.label == entry.method or (entry.method == KEQA and entry is usual) or entry.expected - usual.expected:
         return False
     named = usual.label == usual.method or entry.method == KEQA
-    # By all that answers depend on but how it was asked for, rows of two names are known to be one.
+    # A second run of the same has a name of the user's; an argument that says what is usual makes no row.
     asked, as_usual = (one.settings.model_dump(exclude={"arguments"}) for one in (entry, usual))
     if named and asked == as_usual:
-        return True
+        return entry.label.startswith(f"{entry.method}-") and "=" in entry.label
     return any(_facets(other) != _facets(entry) for other in ([usual] if named else others))
 
 
@@ -290,8 +304,8 @@ def _facets(entry: Entry, besides: str = "") -> tuple[Any, ...]:
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
-    lacking = header.configuration.lacks_reference
-    new = Entry(header, title_of(header.method, header.label, header.configuration.settings, without_reference=lacking))
+    lacking, settings = header.configuration.lacks_reference, header.configuration.settings
+    new = Entry(header, title_of(_method_of(header), header.label, settings, without_reference=lacking))
     alike = [row for row in rows if (row.means, row.program) == (new.means, new.program)]
     # A data set may have a program of its own, but what is compiled and what is not are two things.
     place = (header.dataset, header.split)
@@ -303,6 +317,17 @@ def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
 
 def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
     return any(identity[:2] == place for identity in entry.expected)
+
+
+def _named_apart(rows: Sequence[Entry]) -> list[Entry]:
+    """Rows of which a later one with the title of an earlier one has its label beside it, or its method."""
+    found: dict[str, Entry] = {}
+    for row in rows:
+        title = row.title
+        while (earlier := found.get(title)) is not None:
+            title = f"{title} ({row.method if row.label == earlier.label else row.label})"
+        found[title] = replace(row, title=title)
+    return list(found.values())
 
 
 def _distinguished(rows: Sequence[Entry]) -> list[Entry]:

@@ -24,7 +24,7 @@ Those of the KEQA paper stand in `tables`, of every report; KS-LLM's read whole 
 
 def table(entries: Sequence[Entry]) -> Rendered:
     """Table 1 for a rich console: every method on every kind of question, with costs and significance."""
-    return Rendered(_noted(overall(main_rows(entries)), entries))
+    return Rendered(_noted(_table1(entries), entries))
 
 
 def further(entries: Sequence[Entry]) -> list[Rendered]:
@@ -36,7 +36,7 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
     """The tables of the KEQA paper, and those of gates and of what retrieval does, as far as runs have their rows."""
     rows = main_rows(entries)
     found = (
-        overall(rows),
+        _table1(entries),
         discriminator(entries),
         by_facet("table3", "retriever", entries),
         by_facet("table4", "lm", entries),
@@ -75,6 +75,14 @@ def write(
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
     return paths
+
+
+def _table1(entries: Sequence[Entry]) -> Grid:
+    """Table 1, and which runs it has no row for."""
+    rows = main_rows(entries)
+    elsewhere = [entry.title for entry in entries if entry.kind != "gate" and entry not in rows]
+    said = f"Points of figures, or rows of Tables 3 and 4, and not shown here: {', '.join(elsewhere)}."
+    return overall(rows).noted(*[said] * bool(elsewhere))
 
 
 def _noted(grid: Grid, entries: Sequence[Entry]) -> Grid:

@@ -187,7 +187,7 @@ def prepared(tmp_path_factory):
     (made / "NQ-open.dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     for folder in ("runs", "empty"):
         (made / folder).mkdir()
-    (made / "runs" / "a.jsonl").write_text("x")
+    (made / "runs" / "a.jsonl").write_text('{"header": {}}')
     (made / "model.json").write_text(json.dumps(make_model().written()))
     (made / "empty.jsonl").write_text("")
     (made / "corpus.json").write_text(json.dumps([{"title": "Forest", "text": "The oldest oak."}]))

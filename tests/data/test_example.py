@@ -32,6 +32,19 @@ def test_an_example_stays_what_it_is_and_a_testbed_question_is_one():
 
 
 @pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"kind": "bridge"}, "bridge"),
+        ({"kind": [" one\nhop", "fast"]}, "one hop; fast"),
+        *(({"kind": odd}, "") for odd in ("", None, 3, {"of": "it"})),
+    ],
+)
+def test_the_kind_of_a_question_is_read_from_mappings_too(given, kind):
+    (example,) = as_examples([{"question": "Who?", "answer": "Ann", **given}])
+    assert example.kind == kind
+
+
+@pytest.mark.parametrize(
     "item",
     [
         {"id": "a", "question": "Who?", "answer": "Ann", "answers": ["Ann", "Anne"], "shape": "ignored"},

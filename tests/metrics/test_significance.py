@@ -86,6 +86,11 @@ def test_an_interval_that_touches_zero_does_not_exclude_it(low, high, excludes):
     assert Interval((low + high) / 2, low, high).excludes_zero is excludes
 
 
+def test_a_bound_that_is_zero_on_paper_is_zero():
+    found = paired_bootstrap([0, 1, 2 / 3, 1, 1, 0, 1, 1], [0, 0, 1, 1, 0, 0, 0, 1])
+    assert (found.low, str(found.low)) == (0, "0.0")
+
+
 def test_mcnemar_by_hand():
     # 6 questions tell the two apart, 5 of them for a: 2 · (6 + 1) / 64.
     a = [1, 1, 1, 1, 1, 0, 1, 0]

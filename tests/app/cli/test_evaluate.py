@@ -180,6 +180,9 @@ def test_the_table_of_gates_stands_below_that_of_the_other_methods(keqa_command,
     out = keqa_command("compare", runs, "--out", tmp_path / "again").fine()
     overall, gates = out.partition("\nGates")[::2]
     assert ("Certainty" in overall, "Certainty" in gates) == (False, True)
+    # Below a later report there are tables that it has not.
+    ended = keqa_command("compare", runs / "keqa.jsonl", "--out", tmp_path / "again")
+    assert "tables of an earlier comparison, which are not of these runs: gates" in ended.err
 
 
 def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
@@ -187,5 +190,6 @@ def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
 
     ordered = "closed-book cot rag rag-cot keqa keqa-top_k=5 keqa-no-ukp gate-votes zebra".split()
     for name in sorted(ordered, reverse=True):
-        (tmp_path / f"{name}.jsonl").touch()
+        (tmp_path / f"{name}.jsonl").write_text('{"header": {}}')
+    (tmp_path / "questions.jsonl").write_text('{"question": "Who?"}')
     assert [file.stem for file in run_files([str(tmp_path)])] == ordered

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 from fixtures.run_files import make_passage, write_run
 
+from keqa.evaluation.reports.paper import costs_by_role
 from keqa.evaluation.reports.questions import brief_of, measure, read_brief, searched, unparsed, unreadable
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
@@ -83,6 +84,15 @@ ROLES = {
     "utility": CallCost(calls=10, prompt_tokens=4000, completion_tokens=30),
 }
 DRAWN = Cost(by_role=ROLES, retrievals=1)
+
+
+def test_calls_of_a_boundary_model_have_a_column_where_there_are_any(line, run):
+    with_boundary = line(0, 1.0, cost=Cost(by_role=ROLES | {"boundary": CallCost(calls=1)}))
+    grids = [costs_by_role(entries_of([run("keqa", [one])])) for one in (line(0, 1.0, cost=DRAWN), with_boundary)]
+    assert [[cell.text for cell in grid.rows[0][1:-2]] for grid in grids] == [
+        ["8.00", "3.00", "10.00"],
+        ["8.00", "3.00", "10.00", "1.00"],
+    ]
 
 
 def test_lm_calls_are_tries_and_requests_are_what_was_sent(line, run):

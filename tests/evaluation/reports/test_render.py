@@ -7,7 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Figure, Grid, Panel, Series, number, p_value, share, text
+from keqa.evaluation.reports.grid import (
+    EMPTY,
+    Cell,
+    Column,
+    Figure,
+    Grid,
+    Panel,
+    Series,
+    number,
+    p_value,
+    share,
+    table,
+    text,
+)
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.render import Rendered, draw, to_csv, to_latex, to_markdown
 from keqa.evaluation.reports.rows import entries_of
@@ -109,3 +122,32 @@ def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(sco
         for column in ("F1", "EM", "McNemar", "not parsed"):
             assert column in output
         assert max(map(len, output.splitlines())) <= (200 if output is wide else 70)
+
+
+def test_a_group_of_columns_that_no_part_has_room_for_is_parted_and_no_number_cut_off():
+    group = [((name, "memory's answers"), number(0.417)) for name in ("right", "AUROC", "PRR", "AURC", "ECE")]
+    console = Console(file=StringIO(), width=60)
+    console.print(Rendered(table("gates", "Gates", [[("gate", text("a long name " * 2)), *group]])))
+    assert console.file.getvalue().count(".417") == len(group)
+    assert console.file.getvalue().count("memory's answers") == 2
+
+
+def test_each_part_of_a_table_has_the_columns_that_tell_its_rows_apart():
+    values = [(name, number(0.5)) for name in ("a long heading", "another heading", "the last heading")]
+    rows = [[("set", text("nq")), ("method", text(name)), *values] for name in ("rag", "keqa")]
+    console = Console(file=StringIO(), width=40)
+    console.print(Rendered(table("costs", "Costs", rows)))
+    printed = console.file.getvalue()
+    assert printed.count("set ") == printed.count("keqa") == printed.count(" heading") == 3
+
+
+def test_sentences_too_long_for_a_terminal_are_broken_and_names_beside_them_are_whole():
+    rows = [
+        [("method", text(name)), ("said", text("a sentence of words " * 9))] for name in ("Standard", "Standard+doc")
+    ]
+    console = Console(file=StringIO(), width=60)
+    console.print(Rendered(table("case", "A case", rows)))
+    printed = console.file.getvalue()
+    assert "…" not in printed
+    assert printed.count("sentence") == 18
+    assert "Standard+doc" in printed

@@ -110,6 +110,29 @@ def test_a_row_that_only_says_what_is_usual_anyway_is_left_out(scored):
     assert [entry.label for entry in main_rows(entries_of(runs))] == ["rag-again", "keqa", "keqa-tries=9"]
 
 
+def test_a_second_run_of_the_same_and_a_run_on_other_questions_are_rows(run, line, scored):
+    runs = [scored("keqa", (1, 0), label=label) for label in ("keqa", "keqa-seed2", "again")]
+    runs.append(run("keqa", [line(0, 1.0)], label="keqa-threshold=4/5", split="dev", threshold="4/5"))
+    assert len(main_rows(entries_of(runs))) == 4
+
+
+def test_a_program_that_was_evaluated_in_python_is_the_method_that_it_is(scored):
+    runs = [scored(name, (1, 0), label=label, reason=reason) for name, label, reason in IN_PYTHON]
+    found = [(entry.method, entry.title, entry.kind) for entry in entries_of(runs)]
+    assert found == [
+        ("closed-book", "Closed book", "baseline"),
+        ("rag-cot", "Always retrieve, CoT", "baseline"),
+        ("rag", "mine", "baseline"),
+    ]
+
+
+def test_no_two_rows_are_called_the_same(scored):
+    one_label = [scored(method, (1, 0), label="mine") for method in ("rag", "cot")]
+    assert [entry.title for entry in entries_of(one_label)] == ["mine", "mine (cot)"]
+    without = [scored("keqa", (1, 0), **PICKS), scored("keqa-no-reference", (1, 1), **PICKS)]
+    assert [entry.title for entry in entries_of(without)] == ["KEQA w/o R", "KEQA w/o R (keqa-no-reference)"]
+
+
 def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
     kinds = ["fast-changing; one-hop", "slow-changing; multi-hop", "fast-changing; multi-hop"]
     entries = entries_of([run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds)])])
@@ -121,6 +144,11 @@ def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
     ]
 
 
+IN_PYTHON = [
+    ("closed book", "closed-book", False),
+    ("always retrieve", "rag-cot", True),
+    ("always retrieve", "mine", False),
+]
 PICKS = {"pick": True, "index": "TantivyRetriever"}
 REFERENCE = {"variant": "similar", "k": 8}
 
