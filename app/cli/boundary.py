@@ -281,7 +281,7 @@ def check(
         raise InputError(f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one")
     quizzes = [_read(folder) for folder in collected]
     with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
-        figures = check_model(found, quizzes, found.roots)
+        figures = check_model(found, quizzes)
         if plot is not None:
             draw_reliability(found, quizzes, plot)
     emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)

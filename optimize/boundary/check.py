@@ -67,8 +67,8 @@ class Figures:
         return asdict(self)
 
 
-def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str] = ()) -> Figures:
-    quizzes, seen, judged = _judged(model, collected, roots)
+def check_model(model: BoundaryModel, collected: Sequence[Collected]) -> Figures:
+    quizzes, seen, judged = _judged(model, collected)
     said = [one or Judgement(0.0, 0.0) for one in judged]
     mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
     return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
@@ -80,7 +80,7 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("plots", "A drawing") from error
-    _, seen, judged = _judged(model, collected, getattr(model, "roots", ()))
+    _, seen, judged = _judged(model, collected)
     scores = [0.0 if one is None else one.mastery for one in judged]
     points = reliability(scores, [one.mastery for one in seen])
     figure = Figure(figsize=(4.5, 4.5), layout="constrained")
@@ -98,11 +98,12 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
 
 
 def _judged(
-    model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str]
+    model: BoundaryModel, collected: Sequence[Collected]
 ) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None]]:
-    """What is left of what was collected, as the model sees it, and what it says; None where it cannot judge."""
-    known = set(roots)
-    quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
+    """What it has not learned from, as the model sees it, and what it says; None where it cannot judge."""
+    # The same question may have come with another id.
+    learned = {*getattr(model, "roots", ()), *getattr(model, "quizzes", ())}
+    quizzes = [quiz for one in collected for quiz in one.quizzes if learned.isdisjoint((quiz.root, quiz.digest))]
     if isinstance(model, LightModel):
         quizzes = [quiz for quiz in quizzes if quiz.reference is None]
     if not quizzes:

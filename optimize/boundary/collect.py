@@ -15,7 +15,7 @@ import dspy
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.data.example import as_examples
-from keqa.data.question import AnswerType, quiz_key
+from keqa.data.question import AnswerType, question_digest, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
@@ -73,6 +73,10 @@ class CollectedQuiz(Record):
     def accuracy(self) -> Fraction:
         """The share of right answers: KBM's mastery."""
         return Fraction(sum(draw.right for draw in self.draws), len(self.draws))
+
+    @property
+    def digest(self) -> str:
+        return question_digest(self.quiz, self.choices)
 
     def signals(self, draws: Sequence[CollectedDraw] | None = None) -> Draws:
         """What a boundary model reads of some draws; of all of them where None."""
