@@ -24,6 +24,7 @@ from keqa.cli.options import (
     check_models,
     lm_option,
     open_retriever,
+    refuse_idle,
     server_of,
 )
 from keqa.errors import InputError, TooManyFailuresError
@@ -299,8 +300,10 @@ def compile_command(
 
     asked = [*roles.every, *([reflecting] if reflecting else [])]
     with compiling(place, retriever) as (bars, searched):
+        plain = make(spec, replace(parts, retriever=searched))
+        refuse_idle(settings, plain)
         compiled = compile_program(
-            make(spec, replace(parts, retriever=searched)),
+            plain,
             trainset,
             valset,
             folder=place,

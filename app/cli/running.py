@@ -20,6 +20,7 @@ from keqa.cli.options import (
     check_embedder,
     check_models,
     open_retriever,
+    refuse_idle,
     setting_of,
 )
 from keqa.errors import InputError
@@ -120,6 +121,9 @@ def rows_of(
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
+            # Ablations are of KEQA's quizzes, whatever it is beside them.
+            if spec.method.kind == "keqa":
+                refuse_idle({**settings, **spec.arguments}, program)
             # A question is measured by its short answer, unless the user wants another.
             if isinstance(program, KEQA) and program.style is None and program.writes:
                 program.style = "short"
