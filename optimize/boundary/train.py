@@ -78,7 +78,7 @@ def roots_of(quizzes: Sequence[CollectedQuiz]) -> list[str]:
     return sorted({quiz.root for quiz in quizzes})
 
 
-def _learned(quizzes: Sequence[CollectedQuiz]) -> dict[str, list[str]]:
+def _learned(quizzes: Sequence[CollectedQuiz]) -> dict[str, Any]:
     """What a model says of the quizzes that it learned from."""
     return {"roots": roots_of(quizzes), "quizzes": sorted({quiz.digest for quiz in quizzes})}
 
