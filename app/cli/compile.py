@@ -265,7 +265,7 @@ def compile_command(
     from keqa.optimize.options import split as divided
 
     settings = options.settings()
-    spec = _method_of(method, settings)
+    spec = _method_of(method, settings, models)
     check_models(models)
     source.check(spec, models.lm)
     learning.check()
@@ -343,7 +343,7 @@ def read_training(text: str | None) -> dict[str, Any]:
     return found
 
 
-def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
+def _method_of(method: str, settings: Mapping[str, Any], models: LanguageModels) -> Spec:
     from keqa.cli.running import refuse_foreign
     from keqa.programs.registry import compilable, parse_spec
 
@@ -353,7 +353,7 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
         raise InputError(
             f"{name} is made from a compiled keqa: compile that, and give it to keqa evaluate {name} with --program"
         )
-    refuse_foreign(settings, [spec])
+    refuse_foreign(settings, [spec], models)
     return spec
 
 
