@@ -193,7 +193,10 @@ def read_collected(path: str | Path) -> Collected:
     lines = parse_jsonl(content, path, error=InputError)
     number, first = next(lines, (1, None))
     if not isinstance(first, dict) or (first.get("format"), first.get("version")) != ("keqa-boundary-quizzes", 1):
-        raise InputError(f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one")
+        raise InputError(
+            f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one, and recorded "
+            "outcomes are for keqa boundary train --outcomes"
+        )
     header = validated(_Header, first, path, number)
     quizzes = [validated(CollectedQuiz, value, path, number) for number, value in islice(lines, _MOST_QUIZZES)]
     if next(lines, None) is not None:

@@ -33,6 +33,15 @@ def test_a_chooser_that_asks_on_where_it_costs_nothing(keqa_command, log, tmp_pa
     assert [step.cost for step in read_chooser(out).steps] == [0.02, 0.05, 0.0]
 
 
+def test_a_file_that_is_another_one_is_told_what_it_is(keqa_command, log, tmp_path):
+    model = tmp_path / "chooser.json"
+    model.write_text(json.dumps(chooser(0.9).written()))
+    keqa_command("boundary", "check", model, log).refused("chooser.json is no boundary model but a chooser")
+    keqa_command("boundary", "train", log, "--out", tmp_path / "no.json").refused(
+        "are for keqa boundary train --outcomes"
+    )
+
+
 @pytest.mark.model
 def test_a_chooser_that_nobody_would_ask_is_refused(keqa_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

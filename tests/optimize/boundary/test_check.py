@@ -103,7 +103,7 @@ def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unkno
     roots, learned = [root_digest("1"), root_digest("8")], [quiz_of(9, "+").digest]
     model = Told([0.9, 0.2, None, 0.6], roots=roots, quizzes=learned)
     found = check_model(model, [Collected(quizzes[:2]), Collected([choice, quizzes[3], again])])
-    assert (found.quizzes, found.failed) == (3, 1)
+    assert (found.quizzes, found.failed, found.left_out) == (3, 1, 2)
     assert found.mastery.brier == pytest.approx((0.1**2 + 1 + 0.6**2) / 3)
     assert model.seen == {
         0: Draws(answer_type="short"),
