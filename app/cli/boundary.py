@@ -282,9 +282,9 @@ def check(
     quizzes = [_read(folder) for folder in collected]
     with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
         figures = check_model(found, quizzes)
+        emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
         if plot is not None:
             draw_reliability(found, quizzes, plot)
-    emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
 
 
 def _asked(options: QuestionOptions) -> "Questions":

@@ -272,7 +272,7 @@ def compile_command(
     refuse_empty("--program", program)
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
-    from keqa.programs.build import Parts, merged, own_of
+    from keqa.programs.build import Parts, make, merged, own_of
     from keqa.programs.saving.folder import check_apart, check_place
 
     check_place(out)
@@ -289,6 +289,7 @@ def compile_command(
         Options(reflection_lm=reflecting, **learning.arguments())
     folder = None if program is None else Path(program)
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
+    refuse_idle(settings, make(spec, parts))
     questions = divided(trainset, valset, learning.seed)
     price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
     if roles is None:
@@ -296,14 +297,11 @@ def compile_command(
     from keqa.cli.running import compiling
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
-    from keqa.programs.build import make
 
     asked = [*roles.every, *([reflecting] if reflecting else [])]
     with compiling(place, retriever) as (bars, searched):
-        plain = make(spec, replace(parts, retriever=searched))
-        refuse_idle(settings, plain)
         compiled = compile_program(
-            plain,
+            make(spec, replace(parts, retriever=searched)),
             trainset,
             valset,
             folder=place,

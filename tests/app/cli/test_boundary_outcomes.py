@@ -50,7 +50,9 @@ def test_a_chooser_that_nobody_would_ask_is_refused(keqa_command, tmp_path, monk
     for command in (["ask", "Who governs Carmouth?"], ["evaluate", "keqa", *asked], ["compare", "rag", "keqa", *asked]):
         keqa_command(*command, *chosen).refused("--chooser needs --settle cascade")
     keqa_command("evaluate", "keqa:chooser=chooser.json", *asked).refused("--chooser needs --settle cascade")
-    keqa_command("compile", *asked, "--val-limit", 1, "--out", "program", *chosen).refused("--chooser needs")
+    keqa_command("compile", *asked, "--val-limit", 1, "--out", "program", *chosen, "--dry-run").refused(
+        "--chooser needs"
+    )
     keqa_command("evaluate", "keqa", *asked, *chosen, "--settle", "cascade").fine()
     # What a file sets for all commands is passed over where it means nothing.
     (tmp_path / "keqa.toml").write_text('chooser = "chooser.json"\n')
