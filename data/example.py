@@ -167,12 +167,17 @@ def _found(item: Any) -> str:
 
 
 def _text(value: Any, what: str) -> str:
-    """Text, cleaned; a number as it is written, and true and false as yes and no."""
+    """Text, cleaned; see `worded`."""
     if is_missing(value):
         raise InputError(f"there is no {what}")
+    return check_text(worded(value), what)
+
+
+def worded(value: Any) -> Any:
+    """A number as it is written, and true and false as yes and no; all else as it is."""
     if isinstance(value, bool):
-        value = "yes" if value else "no"
-    return check_text(str(value) if isinstance(value, int | float) else value, what)
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, int | float) else value
 
 
 def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -180,8 +185,8 @@ def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if is_missing(value):
         return ()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(_text(_whole(one), f"{name}[{position}]") for position, one in enumerate(value))
-    return (_text(_whole(value), name),)
+        return tuple(_text(whole(one), f"{name}[{position}]") for position, one in enumerate(value))
+    return (_text(whole(value), name),)
 
 
 def _kind(value: Any) -> str:
@@ -190,7 +195,7 @@ def _kind(value: Any) -> str:
     return "; ".join(filter(None, (clean(one) for one in several if isinstance(one, str))))
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """A float that is a whole number as that number: pandas makes 1871 to 1871.0 where others of its column miss."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE
     return int(value) if whole else value

@@ -152,6 +152,10 @@ def build_roles(
     Raises:
         ConfigurationError: As for `build_lm`, or what is given is no language model.
     """
+    if strange := [name for name in kwargs if name.endswith(("_lm", "_api_base"))]:
+        raise ConfigurationError(
+            f"there is no role {strange[0]}; there are lm, consistency_lm, utility_lm and boundary_lm"
+        )
     built: dict[tuple[str, str | None], dspy.LM] = {}
 
     def make(model: str | dspy.LM, base: str | None) -> dspy.LM:

@@ -118,7 +118,8 @@ class DeclaredKeqa(CommonSettings):
         Annotated[Any, CHOOSER] | None,
         About("Of --settle cascade: a file that keqa boundary train --kind chooser wrote.", kind=Path),
     ] = None
-    """Says of a cascade how probably each answer is right, and what the next step is worth."""
+    """Says of a cascade how probably each answer is right, and what the next step is worth; it has no effect elsewhere.
+    """
     arbiter: Annotated[
         Annotated[Any, CHOOSER] | None,
         About("Such a file, by which a quiz keeps its answer from memory or the one from passages.", kind=Path),

@@ -43,7 +43,7 @@ _CUSTOM_TYPES = (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER)
 _EMPTY = ("traces", "train", "lm", "fields")
 _AUGMENTED = "augmented"
 """DSPy's note that a demonstration was bootstrapped."""
-_SHIPPED = "keqa/"
+SHIPPED = "keqa/"
 """The model strings of the language model that ships begin so."""
 
 Prompts = dict[str, dict[str, Any]]
@@ -173,7 +173,7 @@ def fixed_for(prompt: str, signature: type[dspy.Signature], lm: Any) -> list[dsp
 
 def trained_on_prompts(lm: Any) -> bool:
     """Whether a language model was trained on the papers' prompts: the one that ships, and those fine-tuned here."""
-    return str(getattr(lm, "model", "")).startswith(_SHIPPED) or fine_tuned(lm)
+    return str(getattr(lm, "model", "")).startswith(SHIPPED) or fine_tuned(lm)
 
 
 def fine_tuned(lm: Any) -> bool:

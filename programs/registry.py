@@ -226,6 +226,17 @@ def takes(method: Method) -> set[str]:
     return set(load_class(method.target).Settings.model_fields) - without - {"gate", *method.fixed}
 
 
+def roles_of(method: Method) -> set[str]:
+    """The roles of the language models that a method may ask; all of them where its parts ask, as those of KEQA do."""
+    own = set(getattr(load_class(method.target), "roles", {}).values()) or {
+        "task",
+        "consistency",
+        "utility",
+        "boundary",
+    }
+    return own | ({"boundary"} if "model" in takes(method) else set())
+
+
 def compilable(method: Method) -> bool:
     """Whether a method is compiled by itself; the others are made from a compiled KEQA."""
     return method.name == "keqa" or (method.kind == "baseline" and method.learned is None and not method.masked)

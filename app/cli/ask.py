@@ -116,7 +116,7 @@ def _method(name: str, options: AskedOptions, retriever: Retriever, roles: Roles
     from keqa.programs.shared_draws import SharedDraws
 
     spec, settings, program = parse_spec(name), options.method.settings(), options.program
-    refuse_foreign(settings, [spec])
+    refuse_foreign(settings, [spec], options.models)
     gate = spec.method.gate
     draws = None if gate is None else SharedDraws(probabilities=asks(gate) == "probabilities")
     own = own_of(options.models.lm)

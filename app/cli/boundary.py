@@ -281,10 +281,10 @@ def check(
         raise InputError(f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one")
     quizzes = [_read(folder) for folder in collected]
     with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
-        figures = check_model(found, quizzes, found.roots)
+        figures = check_model(found, quizzes)
+        emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
         if plot is not None:
             draw_reliability(found, quizzes, plot)
-    emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
 
 
 def _asked(options: QuestionOptions) -> "Questions":
@@ -311,6 +311,10 @@ def _table(figures: "Figures", what: str) -> "Table":
     ):
         values = (of.right, of.auroc, of.prr, of.ece, of.brier)
         rows.append((name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values)))
-    failed = f"{figures.failed} could not be judged, and count as unknown" if figures.failed else None
+    notes = {
+        "it has learned from and are left out": figures.left_out,
+        "could not be judged, and count as unknown": figures.failed,
+    }
+    said = "; ".join(f"{count} {what}" for what, count in notes.items() if count) or None
     title = f"Whether the answer from memory is right, {figures.quizzes} {what}"
-    return table(("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"), rows, title=title, caption=failed)
+    return table(("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"), rows, title=title, caption=said)

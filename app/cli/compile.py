@@ -24,6 +24,7 @@ from keqa.cli.options import (
     check_models,
     lm_option,
     open_retriever,
+    refuse_idle,
     server_of,
 )
 from keqa.errors import InputError, TooManyFailuresError
@@ -264,14 +265,14 @@ def compile_command(
     from keqa.optimize.options import split as divided
 
     settings = options.settings()
-    spec = _method_of(method, settings)
+    spec = _method_of(method, settings, models)
     check_models(models)
     source.check(spec, models.lm)
     learning.check()
     refuse_empty("--program", program)
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
-    from keqa.programs.build import Parts, merged, own_of
+    from keqa.programs.build import Parts, make, merged, own_of
     from keqa.programs.saving.folder import check_apart, check_place
 
     check_place(out)
@@ -288,6 +289,7 @@ def compile_command(
         Options(reflection_lm=reflecting, **learning.arguments())
     folder = None if program is None else Path(program)
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
+    refuse_idle(settings, make(spec, parts))
     questions = divided(trainset, valset, learning.seed)
     price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
     if roles is None:
@@ -295,7 +297,6 @@ def compile_command(
     from keqa.cli.running import compiling
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
-    from keqa.programs.build import make
 
     asked = [*roles.every, *([reflecting] if reflecting else [])]
     with compiling(place, retriever) as (bars, searched):
@@ -340,7 +341,7 @@ def read_training(text: str | None) -> dict[str, Any]:
     return found
 
 
-def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
+def _method_of(method: str, settings: Mapping[str, Any], models: LanguageModels) -> Spec:
     from keqa.cli.running import refuse_foreign
     from keqa.programs.registry import compilable, parse_spec
 
@@ -350,7 +351,7 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
         raise InputError(
             f"{name} is made from a compiled keqa: compile that, and give it to keqa evaluate {name} with --program"
         )
-    refuse_foreign(settings, [spec])
+    refuse_foreign(settings, [spec], models)
     return spec
 
 

@@ -397,11 +397,18 @@ class AskedOptions:
                 asked = KEQA(retriever, lms=roles, **{**_forms(retriever, roles, settings), **settings})
             else:
                 asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
+            refuse_idle(settings, asked)
             promise = self.risk.hold(asked)
             check_reachable(roles.every)
         if promise:
             warn(promise)
         return asked, retriever, roles
+
+
+def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
+    """Refuse a chooser that nobody would ask."""
+    if settings.get("chooser") is not None and getattr(program, "settle", "cascade") != "cascade":
+        raise MisplacedOptionError("--chooser needs --settle cascade: no other way to settle asks it", "--chooser")
 
 
 def _forms(retriever: Retriever, roles: Roles, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from keqa.cli.options import (
     RunOptions,
     check_embedder,
     check_models,
+    named_models,
     open_retriever,
+    refuse_idle,
     setting_of,
 )
 from keqa.errors import InputError
@@ -34,7 +36,7 @@ from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.registry import Spec, takes
+from keqa.programs.registry import Spec, roles_of, takes
 from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.files import check_writable
 
@@ -64,11 +66,18 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
     return of_testbed(options.split or "test", options.limit)
 
 
-def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
+def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec], models: LanguageModels) -> None:
+    """Refuse a setting that no method has, and a language model of a role that none asks."""
     known = set().union(*(takes(spec.method) for spec in specs))
     if foreign := [one.name for one in fields(KeqaOptions) if setting_of(one.name) in settings.keys() - known]:
         flag, methods = flag_of(foreign[0]), ", ".join(spec.label for spec in specs)
         raise MisplacedOptionError(f"{flag} means nothing to {methods}: leave it out", flag)
+    asked = set().union(*(roles_of(spec.method) for spec in specs))
+    for role, model, _ in named_models(models):
+        if model is not None and role and role.removesuffix("_") not in asked:
+            flags, named = [flag_of(f"{role}{what}") for what in ("lm", "api_base")], ", ".join(sorted(asked))
+            methods = ", ".join(spec.label for spec in specs)
+            raise MisplacedOptionError(f"{flags[0]} is never asked: the roles of {methods} are {named}", *flags)
 
 
 def evaluate_methods(
@@ -116,10 +125,13 @@ def rows_of(
     """
     if settings is None:
         settings = options.settings()
-        refuse_foreign(settings, specs)
+        refuse_foreign(settings, specs, models)
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
+            # Ablations are of KEQA's quizzes, whatever it is beside them.
+            if spec.method.kind == "keqa":
+                refuse_idle({**settings, **spec.arguments}, program)
             # A question is measured by its short answer, unless the user wants another.
             if isinstance(program, KEQA) and program.style is None and program.writes:
                 program.style = "short"

@@ -85,7 +85,7 @@ def _bounds(
     """What each language model is asked for where all of them know everything, and where they know nothing."""
     found = []
     for knows in (True, False):
-        made = {model: StandIn(knows, tokens or counter(model)) for model in dict.fromkeys(models.values())}
+        made = {model: StandIn(model, knows, tokens or counter(model)) for model in dict.fromkeys(models.values())}
         rehearse(knows, Roles(**{role: made[model].lm for role, model in models.items()}))
         found.append([(model, one.spent.times(factor)) for model, one in made.items()])
     return {model: CostBounds(known, unknown) for (model, known), (_, unknown) in zip(*found, strict=True)}

@@ -62,16 +62,19 @@ class Figures:
     voting: float
     """So many draws a quiz has for the vote, five at most: recorded outcomes may have one."""
     failed: int = 0
+    left_out: int = 0
+    """So many more quizzes it has learned from."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str] = ()) -> Figures:
-    quizzes, seen, judged = _judged(model, collected, roots)
+def check_model(model: BoundaryModel, collected: Sequence[Collected]) -> Figures:
+    quizzes, seen, judged, left_out = _judged(model, collected)
     said = [one or Judgement(0.0, 0.0) for one in judged]
     mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
-    return replace(figures_of(quizzes, seen, mastery, certain), failed=judged.count(None))
+    found = figures_of(quizzes, seen, mastery, certain)
+    return replace(found, failed=judged.count(None), left_out=left_out)
 
 
 def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path: Path) -> None:
@@ -80,7 +83,7 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("plots", "A drawing") from error
-    _, seen, judged = _judged(model, collected, getattr(model, "roots", ()))
+    _, seen, judged, _ = _judged(model, collected)
     scores = [0.0 if one is None else one.mastery for one in judged]
     points = reliability(scores, [one.mastery for one in seen])
     figure = Figure(figsize=(4.5, 4.5), layout="constrained")
@@ -98,13 +101,15 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
 
 
 def _judged(
-    model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str]
-) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None]]:
-    """What is left of what was collected, as the model sees it, and what it says; None where it cannot judge."""
-    known = set(roots)
-    quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
+    model: BoundaryModel, collected: Sequence[Collected]
+) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None], int]:
+    """What it has not learned from, as the model sees it, and what it says, or None; and of how much it has learned."""
+    # The same question may have come with another id.
+    learned = {*getattr(model, "roots", ()), *getattr(model, "quizzes", ())}
+    given = [quiz for one in collected for quiz in one.quizzes]
     if isinstance(model, LightModel):
-        quizzes = [quiz for quiz in quizzes if quiz.reference is None]
+        given = [quiz for quiz in given if quiz.reference is None]
+    quizzes = [quiz for quiz in given if learned.isdisjoint((quiz.root, quiz.digest))]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
     target: CertaintyTarget = getattr(model, "certainty", "by_samples")
@@ -119,7 +124,7 @@ def _judged(
 
     # One that asks a language model asks several quizzes at once.
     found = dict(in_parallel(lambda place: (place, judged(place)), range(len(quizzes)), _AT_ONCE))
-    return quizzes, seen, [found[place] for place in range(len(quizzes))]
+    return quizzes, seen, [found[place] for place in range(len(quizzes))], len(given) - len(quizzes)
 
 
 def readings(quiz: CollectedQuiz, reads: Reads, target: CertaintyTarget = "by_samples") -> list[Reading]:

@@ -15,7 +15,7 @@ import dspy
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.data.example import as_examples
-from keqa.data.question import AnswerType, quiz_key
+from keqa.data.question import AnswerType, question_digest, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
@@ -73,6 +73,10 @@ class CollectedQuiz(Record):
     def accuracy(self) -> Fraction:
         """The share of right answers: KBM's mastery."""
         return Fraction(sum(draw.right for draw in self.draws), len(self.draws))
+
+    @property
+    def digest(self) -> str:
+        return question_digest(self.quiz, self.choices)
 
     def signals(self, draws: Sequence[CollectedDraw] | None = None) -> Draws:
         """What a boundary model reads of some draws; of all of them where None."""
@@ -189,7 +193,10 @@ def read_collected(path: str | Path) -> Collected:
     lines = parse_jsonl(content, path, error=InputError)
     number, first = next(lines, (1, None))
     if not isinstance(first, dict) or (first.get("format"), first.get("version")) != ("keqa-boundary-quizzes", 1):
-        raise InputError(f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one")
+        raise InputError(
+            f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one, and recorded "
+            "outcomes are for keqa boundary train --outcomes"
+        )
     header = validated(_Header, first, path, number)
     quizzes = [validated(CollectedQuiz, value, path, number) for number, value in islice(lines, _MOST_QUIZZES)]
     if next(lines, None) is not None:

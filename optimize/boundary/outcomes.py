@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from keqa.data.example import whole, worded
 from keqa.errors import InputError
 from keqa.metrics.accuracy import contains_answer
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz, Probability, validated
@@ -23,6 +24,8 @@ from keqa.storage.untrusted import parse_jsonl, read_path
 _LARGEST_FILE = 512 << 20
 _SPLITS = re.compile(r"(?:^|[^a-z])(train|dev|val|validation|test)$")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+_ANSWERS = {"id", "draft", "reading", "quizzes", "further", "answers"}
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 
@@ -53,6 +56,9 @@ class RecordedOutcome(BaseModel):
         if not isinstance(value, dict):
             raise ValueError('a line is an object, such as {"question": …, "draft": …, "right": true}')
         value = _of_adarague(value) if isinstance(value.get("closed_book"), dict) else dict(value)
+        for name in _ANSWERS & value.keys():
+            given = value[name]
+            value[name] = [worded(whole(one)) for one in given] if isinstance(given, list) else worded(whole(given))
         golds = value.get("answers")
         for name in ("draft", "reading", "quizzes"):
             given, said = value.get(name), "right" if name == "draft" else f"{name}_right"

@@ -78,6 +78,11 @@ def roots_of(quizzes: Sequence[CollectedQuiz]) -> list[str]:
     return sorted({quiz.root for quiz in quizzes})
 
 
+def _learned(quizzes: Sequence[CollectedQuiz]) -> dict[str, Any]:
+    """What a model says of the quizzes that it learned from."""
+    return {"roots": roots_of(quizzes), "quizzes": sorted({quiz.digest for quiz in quizzes})}
+
+
 def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
     """The quizzes of what a boundary model may learn from, each once."""
     for one in collected:
@@ -89,7 +94,7 @@ def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
     models = sorted({one.lm for one in collected})
     if len(models) > 1:
         raise InputError(f"a boundary model is of one language model; these are of {', '.join(models)}")
-    quizzes = [*{(one.quiz, *one.choices, one.reference): one for some in collected for one in some.quizzes}.values()]
+    quizzes = [*{(one.digest, one.reference): one for some in collected for one in some.quizzes}.values()]
     questions = len(roots_of(quizzes))
     if len(quizzes) < FEWEST_QUIZZES or questions < FEWEST_QUESTIONS:
         raise InputError(
@@ -149,7 +154,7 @@ def train_light(
     held_out = figures_of(quizzes, first, said["mastery"], said["certainty"])
     made: dict[str, Any] = {"reads": reads, "embedder": embedder, "certainty": target}
     made["about"] = _about(collected, quizzes)
-    return _trained(LightModel(heads=heads, roots=roots_of(quizzes), **made), held_out)
+    return _trained(LightModel(heads=heads, **_learned(quizzes), **made), held_out)
 
 
 def may_learn(program: Any) -> bool:
@@ -226,7 +231,7 @@ def train_finetuned(
     place, about = str(done.folder), _about(collected, learned, base=lm[:_LONGEST], **how)
     weights = fingerprint(place)
     made: dict[str, Any] = {"language": language, "weights": weights, "certainty": "by_types"}
-    model = FinetunedModel(roots=roots_of(learned), about=about, lm=place, **made)
+    model = FinetunedModel(**_learned(learned), about=about, lm=place, **made)
     return _trained(model, check_model(model, [Collected(rest)]))
 
 
@@ -261,7 +266,7 @@ def train_prompted(
         _about(collected, learned, threshold=threshold),
     )
     made: dict[str, Any] = {"show": show, "k": k, "embedder": embedder, "certainty": "by_types"}
-    model = PromptedModel(examples=shown, roots=roots_of(learned), about=about, **made)
+    model = PromptedModel(examples=shown, **_learned(learned), about=about, **made)
     with dspy.context(lm=lm):
         if reflection_lm is not None:
             model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)

@@ -38,7 +38,8 @@ _KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel]] = {
 def model_from(value: Any, where: str | Path = "the boundary model", lm: str | None = None) -> BoundaryModel:
     """A boundary model from JSON values, which may come from a stranger: they name no file."""
     if not isinstance(value, Mapping) or value.get("format") != FORMAT:
-        raise ConfigurationError(f"{where} is no boundary model; keqa boundary train makes one")
+        chooser = " but a chooser" if isinstance(value, Mapping) and value.get("format") == "keqa-chooser" else ""
+        raise ConfigurationError(f"{where} is no boundary model{chooser}; keqa boundary train makes one")
     kind = value.get("kind")
     if value.get("version") != VERSION or not isinstance(kind, str) or kind not in _KINDS:
         raise ConfigurationError(f"{where} is a boundary model of another version of KEQA; train it again")

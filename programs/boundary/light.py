@@ -73,6 +73,9 @@ ROLE = "boundary"
 Root = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 """Digest of the id of a question; see `root_digest`."""
 
+QuestionDigest = Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
+"""Digest of the text of a question; see `keqa.data.question.question_digest`."""
+
 
 def _built_in(embedder: str) -> str:
     if not is_built_in(embedder):
@@ -95,8 +98,10 @@ class SavedModel(Strict):
 
     format: Literal["keqa-boundary"] = FORMAT
     version: Literal[1] = VERSION
-    # Digests of the ids of the questions that it learned from; and how it came to be, on which nothing depends.
+    # Digests of what it learned from, the ids of questions and the texts of their quizzes; and how it came to be, on
+    # which nothing depends.
     roots: Annotated[list[Root], Field(max_length=100_000)] = Field(default_factory=list)
+    quizzes: Annotated[list[QuestionDigest], Field(max_length=200_000)] = Field(default_factory=list)
     # Which certainty of draws it learned to tell.
     certainty: CertaintyTarget = "by_samples"
     about: dict[str, JsonValue] = Field(default_factory=dict)

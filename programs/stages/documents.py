@@ -40,6 +40,8 @@ _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\
 # The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥%]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
+_DATE = re.compile(r"(?<!\d)\d{1,4}(?:[./-]\d{1,4}){2}(?!\d)")
+_YEAR = re.compile(r"\d{4}")
 # How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
@@ -143,6 +145,10 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     names = named and any(not word.isdigit() for name in names_of(question) for word in name)
     if names and not spoken_of(question, passages, least=0):
         return "the passages have its words, and speak of nobody and nothing that the question names"
+    # A day in April is no four of anything.
+    without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
+    if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
+        return "the passages have its words as parts of a date"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
         # "Not more than 120 euros" tells the value.

@@ -302,6 +302,7 @@ def _connection_problem(node: tuple[str, int]) -> str:
 def server_errors(address: Address, what: str) -> Iterator[None]:
     """Turn what the client raises into errors for the user; what failed is the beginning of a sentence."""
     from elasticsearch import ApiError, TransportError, UnsupportedProductError
+    from elasticsearch.helpers import ScanError
 
     try:
         yield
@@ -311,7 +312,7 @@ def server_errors(address: Address, what: str) -> Iterator[None]:
         ) from error
     except ApiError as error:
         raise _refused(address, what, error) from error
-    except ReplyTooLargeError as error:
+    except (ReplyTooLargeError, ScanError) as error:
         raise RetrievalError(f"{what}: {address.cluster}: {error}") from error
     except TransportError as error:
         raise _unreached(address, what, error) from error

@@ -358,6 +358,13 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
         ("Are flights paid?", "Flights are paid. Trains are not.", "Flights are not paid.", "the passages have its"),
         (SALARY, "The salary of Jonas Weber is 40,000.", "40,000", "the passages have its words, and speak of nobody"),
         (SALARY, "The salary of Jonas Albrecht is 40,000.", "Passage 1 says 40,000.", "the passages lack “says”"),
+        ("How many mills are there?", "The mills: 2021-04-12.", "4", "the passages have its words as parts of a date"),
+        (
+            "How many mills are there?",
+            "The mills: 4/12/2021.",
+            "Four",
+            "the passages have its words as parts of a date",
+        ),
     ],
 )
 @pytest.mark.parametrize(("support", "given"), [("no", False), ("fully", True)])
@@ -373,6 +380,13 @@ def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why,
 def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
     text = "A night must not cost more than 120 euros, and hotels are not paid at the sea."
     said = "120 euros" if "cost" in asked else "At the sea"
+    program, engine = own(text, reply=replies((text,), {asked: said}))
+    assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
+
+
+@pytest.mark.parametrize("said", ["2021", "12.04.2021", "2021-04-12"])
+def test_a_date_and_its_year_need_no_judge(own, said):
+    asked, text = "When were the mills built?", "The mills were built on 12.04.2021, in the books 2021-04-12."
     program, engine = own(text, reply=replies((text,), {asked: said}))
     assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
 

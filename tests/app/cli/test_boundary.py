@@ -1,6 +1,7 @@
 """``keqa boundary``: collect, train and check on the language model that ships, and the gate in a comparison."""
 
 import json
+import re
 
 import pytest
 
@@ -35,6 +36,10 @@ def test_from_questions_to_a_gate(keqa_command, folder):
     ended = keqa_command("boundary", "check", folder / "model.json", folder / "test")
     assert (ended.code, "vote of the draws    5.00" in ended.out) == (0, True)
     keqa_command("boundary", "check", folder / "model.json", folder / "train").refused("has learned from all of these")
+    # The same questions under other ids are no others.
+    renamed = re.sub(r'"root":"[0-9a-f]{16}"', f'"root":"{"0" * 16}"', before.decode())
+    (folder / "renamed.jsonl").write_text(renamed)
+    keqa_command("boundary", "check", folder / "model.json", folder / "renamed.jsonl").refused("has learned from all")
     keqa_command("boundary", "train", folder / "test", "--out", folder / "no.json").refused(
         "test split: nothing learns from that"
     )

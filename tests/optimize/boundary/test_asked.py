@@ -235,7 +235,8 @@ def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune):
     assert prompt_of(one) == assessment_prompt("Who governs Town2?", (), "Of Who governs Town2?")
     light = train_light([both], reads="quiz").model
     assert light == train_light([some], reads="quiz").model
-    assert check_model(light, [both], ()).quizzes == 40
+    fresh = light.model_copy(update={"roots": [], "quizzes": []})
+    assert check_model(fresh, [both]).quizzes == 40
     engine, lm = judging()
     assert len(train_prompted([both], lm, k=4, show="nearest").model.examples) == 32
     assert not any("Of Who" in prompt for prompt in engine.prompts)

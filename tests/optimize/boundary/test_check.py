@@ -32,6 +32,7 @@ class Told:
     says: list[float | None]
     reads: str = "quiz"
     roots: list[str] = field(default_factory=list)
+    quizzes: list[str] = field(default_factory=list)
     seen: dict[int, Draws] = field(default_factory=dict)
 
     def judge(self, quiz: str, signals: Draws, reference: str | None = None) -> Judgement:
@@ -97,11 +98,12 @@ def test_the_figures_of_judgements():
 def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unknown():
     quizzes = [quiz_of(number, mark * DRAWS) for number, mark in enumerate("+-+-")]
     choice = quizzes[2].model_copy(update={"answer_type": "choice", "choices": ["a", "b"]})
-    model = Told([0.9, 0.2, None, 0.6])
-    found = check_model(
-        model, [Collected(quizzes[:2]), Collected([choice, quizzes[3]])], [root_digest("1"), root_digest("8")]
-    )
-    assert (found.quizzes, found.failed) == (3, 1)
+    # It has learned from one under its id, and from one that came with another id and was written otherwise.
+    again = quiz_of(4, "+" * DRAWS).model_copy(update={"quiz": "who governs  TOWN9?"})
+    roots, learned = [root_digest("1"), root_digest("8")], [quiz_of(9, "+").digest]
+    model = Told([0.9, 0.2, None, 0.6], roots=roots, quizzes=learned)
+    found = check_model(model, [Collected(quizzes[:2]), Collected([choice, quizzes[3], again])])
+    assert (found.quizzes, found.failed, found.left_out) == (3, 1, 2)
     assert found.mastery.brier == pytest.approx((0.1**2 + 1 + 0.6**2) / 3)
     assert model.seen == {
         0: Draws(answer_type="short"),

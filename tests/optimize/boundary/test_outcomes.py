@@ -25,6 +25,13 @@ def test_right_is_what_is_said_or_follows_from_gold_answers(tmp_path):
     assert (found.rights, found.probability, found.seen.answers) == ((True, False), 0.5, ("In Oslo, I think", "Bergen"))
 
 
+def test_a_number_or_a_truth_value_is_an_answer(tmp_path):
+    line = {"id": 7, "question": "How many?", "draft": 1871, "reading": 1871.0, "further": [True], "answers": [1871.0]}
+    (one,) = read_outcomes(written(tmp_path, line))
+    assert (one.id, one.seen.answers, one.further, one.answers) == ("7", ("1871", "1871"), ["yes"], ["1871"])
+    assert one.rights == (True, True)
+
+
 def test_lines_of_adarague(tmp_path):
     chain = json.dumps("It is by Anaïs Nin. So the answer is: Anaïs Nin.")
     line = {

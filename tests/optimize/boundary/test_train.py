@@ -31,7 +31,7 @@ def town(number: int, seed: int = 0, *, probabilities: bool = True) -> Collected
         }
         for _ in range(10)
     ]
-    quiz = f"Who governs Town{number}?" if stale else f"When was Town{number} founded?"
+    quiz = f"Who governs Town{seed}{number}?" if stale else f"When was Town{seed}{number} founded?"
     return CollectedQuiz(root=root_digest(f"{seed} {number // 2}"), quiz=quiz, golds=[f"Year {number}"], draws=draws)
 
 
@@ -60,7 +60,7 @@ def test_a_draft_and_the_words_tell_what_the_vote_cannot(trained):
 def test_it_holds_on_other_questions_and_in_its_file(trained):
     model = model_from(json.loads(json.dumps(trained.model.written())))
     assert model == trained.model
-    found = check_model(model, [towns(60, seed=1)], model.roots)
+    found = check_model(model, [towns(60, seed=1), towns(120)])
     assert found.quizzes == 60
     assert found.mastery.auroc > 0.97
     assert (model.reads, model.uses_probabilities, len(model.roots)) == ("draft", True, 60)

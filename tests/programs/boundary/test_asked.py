@@ -148,7 +148,7 @@ def test_what_is_written_names_no_place(model: Any, weights: Path):
     asked, _ = model({}, language="zh", roots=["0" * 16], about={"base": "keqa/tiny"})
     mark = fingerprint(str(weights))
     own = {"kind": "finetuned", "language": "zh", "weights": mark}
-    came = {"roots": ["0" * 16], "about": {"base": "keqa/tiny"}, "certainty": "by_samples"}
+    came = {"roots": ["0" * 16], "about": {"base": "keqa/tiny"}, "quizzes": [], "certainty": "by_samples"}
     assert asked.written() == {"format": "keqa-boundary", "version": 1, **own, **came}
     assert asked.spec() == {"reads": "quiz", **own}
 

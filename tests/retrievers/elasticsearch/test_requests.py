@@ -664,6 +664,10 @@ def test_what_is_asked_about_an_index_and_its_files(cluster, monkeypatch):
             ["POST /wiki/_search?scroll=5m", {**of_file, "_source": ["doc_id"], "sort": "_doc"}],
             ["POST /_search/scroll", {"scroll_id": "s", "scroll": "5m"}],
         ]
+        failed = {"_shards": {"total": 3, "successful": 2, "skipped": 0, "failed": 1}}
+        cluster.answers = [(200, {"_scroll_id": "s", "hits": {"hits": given[0]}, **one}) for one in (SHARDS, failed)]
+        with pytest.raises(RetrievalError, match=r"index wiki could not be read: .*succeeded on 2 .* out of 3"):
+            generations.ids("wiki", {"term": {"file": "x"}})
 
 
 def test_the_fields_and_settings_of_an_index():
