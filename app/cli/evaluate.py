@@ -152,7 +152,7 @@ def run_files(names: list[str]) -> list[Path] | None:
         if not (inside and place.exists()):
             raise InputError(f"{place} holds no run file" if place.exists() else f"{place} is not there")
         found += inside
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _order(file: Path) -> tuple[int, str]:

@@ -224,6 +224,7 @@ def standing(tally: Tally) -> str:
 _SPENT = {"samples": "LM calls", "calls": "sent"}
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _WRITTEN = ("citation recall", "citation precision", "answer contained", "list recall", "list precision")
+_POLAR_NOTE = "ACC is of yes/no questions and choices alone; F1 and EM are of all questions, these among them."
 _WRITTEN_NOTE = (
     "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
     "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; answer "
@@ -271,6 +272,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
     notes = (
         note,
+        *([_POLAR_NOTE] if "ACC" in scores else []),
         *([_WRITTEN_NOTE] if written else []),
         *([DECLINING_NOTE] if declined else []),
         apart,

@@ -263,7 +263,7 @@ def _known(found: Compared) -> Grid:
     """Figure 4: what is called known and unknown, and what memory and passages make of each."""
     rows = []
     for entry in found.judged:
-        beside = {"closed book": found.memory, "always retrieve": found.retrieval, "method": entry}
+        beside = {"closed book": found.memory, "always retrieve": found.retrieval, "this method": entry}
         asked = shared([entry, *beside.values()])
         calls = {one: next((quiz.known for quiz in entry.lines[one].quizzes), None) for one in asked}
         called = parted(asked, calls.get)

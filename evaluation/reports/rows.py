@@ -149,7 +149,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         if _is_on(entry, place):
             raise InputError(
                 f"there are two runs '{header.label}' on {' '.join(filter(None, place)) or 'one data set'}: give one, "
-                "or run one of them again under another name with --label"
+                "or name one of them otherwise, by the label in its first line; --label names a new run"
             )
         entry.expected.update((*place, one) for one in header.ids)
         entry.learned.update((*place, one) for one in header.learned_from)

@@ -20,7 +20,7 @@ _K, _TOKENS = "evidence_sentences", "document_tokens"
 _DEFAULTS = {_K: 2, _TOKENS: 300}
 _RECALL = (
     "EM in per cent. Recall: the share of questions whose answer stands in what the row read, its evidence sentences "
-    "or the beginning of the document; yes, no and choices are left out."
+    "or the beginning of the document; yes, no and choices are left out, and so are questions that failed."
 )
 _LONGEST = 600
 

@@ -192,4 +192,4 @@ def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
     for name in sorted(ordered, reverse=True):
         (tmp_path / f"{name}.jsonl").write_text('{"header": {}}')
     (tmp_path / "questions.jsonl").write_text('{"question": "Who?"}')
-    assert [file.stem for file in run_files([str(tmp_path)])] == ordered
+    assert [file.stem for file in run_files([str(tmp_path), str(tmp_path / "keqa.jsonl")])] == ordered

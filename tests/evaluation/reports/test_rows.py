@@ -65,7 +65,7 @@ def test_before_and_after_compiling_are_rows_of_one_table(scored):
         "KEQA",
         "KEQA (not compiled)",
     ]
-    with pytest.raises(InputError, match="run one of them again under another name with --label"):
+    with pytest.raises(InputError, match="name one of them otherwise, by the label in its first line"):
         entries_of([scored("keqa", (1, 1), **first), scored("keqa", (1, 0), **first)])
 
 

@@ -40,6 +40,9 @@ BEST, RIVAL, LAST = (1, 1, 1, 1, 1, 1, 1, 0), (1, 0, 0, 0, 0, 0, 1, 0), (0, 0, 1
 def test_tables_of_stored_runs(tmp_path, name):
     entries = entries_of([read_brief(file) for file in sorted((GOLDEN / name).rglob("*.jsonl"))])
     found = {path.name: path.read_text() for path in write(tmp_path, entries, plots=False)}
+    # JSON keeps one cell for each heading.
+    headings = [content.splitlines()[0].split(",") for file, content in found.items() if file.endswith(".csv")]
+    assert all(len(set(names)) == len(names) for names in headings)
     console = Console(file=StringIO(), width=100, highlight=False)
     console.print(table(entries))
     found["terminal"] = console.file.getvalue()

@@ -137,7 +137,7 @@ TABLES = {
 def cell(tmp_path, monkeypatch):
     """Checks a figure, by default of a table, without running the command."""
     ran = []
-    lines = [make_line(n, float(n < 3), kind="bridge" if n else "") for n in range(5)]
+    lines = [make_line(n, float(n < 3), kind=("", "bridge", "fast; bridge")[min(n, 2)]) for n in range(5)]
     write_run(tmp_path / "keqa.jsonl", make_run("keqa", lines))
     (tmp_path / "report").mkdir()
     for name, content in TABLES.items():
