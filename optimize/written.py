@@ -9,6 +9,7 @@ from keqa.metrics.citations import Cited, Entails, citation_quality, list_qualit
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord, Written
 from keqa.programs.stages.documents import words_lacking
+from keqa.programs.stages.writing import findings_of
 
 
 def by_words(passages: Sequence[str], sentence: str) -> bool:
@@ -67,7 +68,9 @@ def written_call(program: KEQA, record: QuestionRecord) -> tuple[str, dict[str, 
     if written.style == "table":
         (_, *subjects), *rows = written.table
         return "writing.compare", fields | {"subjects": subjects, "rows": [" | ".join(row) for row in rows]}
-    findings = [f"{one.resolved} {one.answer}" for one in record.quizzes if one.resolved and one.answer]
+    # Where there was no short answer, the text is taken for it.
+    known = record.unanswered is None and record.answer != written.plain and written.style == "sentence"
+    findings = findings_of(fields["question"], record.quizzes, record.answer if known else None)
     return "writing.write", fields | {"findings": findings, "style": written.style, "text": written.text}
 
 

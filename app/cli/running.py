@@ -126,11 +126,12 @@ def rows_of(
     if settings is None:
         settings = options.settings()
         refuse_foreign(settings, specs, models)
+    cascades = any(spec.arguments.get("settle") == "cascade" for spec in specs)
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
-            # Ablations are of KEQA's quizzes, whatever it is beside them.
-            if spec.method.kind == "keqa":
+            # Ablations are of KEQA's quizzes, whatever it is beside them; so is what a cascade is compared with.
+            if spec.method.kind == "keqa" and ("chooser" in spec.arguments or not cascades):
                 refuse_idle({**settings, **spec.arguments}, program)
             # A question is measured by its short answer, unless the user wants another.
             if isinstance(program, KEQA) and program.style is None and program.writes:

@@ -203,13 +203,14 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
     for identity, line in lines.items():
         dataset, split, _ = identity
         whole = f"{dataset} {split}".strip() if datasets[dataset] > 1 else dataset
-        for place in enumerate([whole] if len(places) > 1 else line.kind.split("; ")):
+        kinds = line.kind.split("; ") if len(places) == 1 else [whole]
+        for place in enumerate(name or _OTHER for name in kinds):
             members.setdefault(place, []).append(identity)
     # What comes first of each question, such as how fast an answer changes, stands together.
     named = sorted(members.items(), key=lambda member: member[0][0])
     return [
         Group(
-            (name or _OTHER) if len(named) > 1 else "",
+            name if len(named) > 1 else "",
             frozenset(found),
             all(lines[one].answer_type != "short" for one in found),
         )

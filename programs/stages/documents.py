@@ -40,7 +40,8 @@ _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\
 # The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥%]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
-_DATE = re.compile(r"(?<!\d)\d{1,4}(?:[./-]\d{1,4}){2}(?!\d)")
+# 1.250.000 is none.
+_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2})(?!\d)")
 _YEAR = re.compile(r"\d{4}")
 # How much longer a form of a word may be.
 _ENDING = 2

@@ -151,10 +151,8 @@ class Writing(Stage):
             kept = {(one.passage_id, one.title, one.text): one for one in found}
             if not kept:
                 return
-            findings = [f"{quiz} {answer}" for quiz, answer in story.answered]
-            if style == "sentence" and story.answer and finding is None and len(findings) > 1:
-                # The sentence is to say the same as the short answer beside it.
-                findings.append(f"{asked.question} {story.answer}")
+            known = story.answer if style == "sentence" and finding is None else None
+            findings = findings_of(asked.question, story.quizzes, known)
             mark = reading.settings.mark_unsupported
             story.written = await self.acall(asked.question, style, [*kept.values()], findings, mark=mark)
         except CallError as error:
@@ -314,6 +312,13 @@ class Writing(Stage):
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False
         return Statement(text=kept, citations=citations, supported=supported, why=why, given=given)
+
+
+def findings_of(question: str, quizzes: Sequence[QuizRecord], answer: str | None) -> list[str]:
+    """What the quizzes found, and beside several of them the short answer, so that the sentence says the same."""
+    settled = (one for one in quizzes if one.resolved and one.answer and not one.abstained)
+    findings = [f"{one.resolved} {one.answer}" for one in settled]
+    return [*findings, f"{question} {answer}"] if answer and len(findings) > 1 else findings
 
 
 def _has_text(prediction: dspy.Prediction) -> None:

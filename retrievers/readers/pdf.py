@@ -29,7 +29,11 @@ _MOST_PAGES = 20_000
 _PACKED = 10
 # Of fewer pages nothing tells what runs through them.
 _FEWEST_PAGES = 3
-_COUNT = re.compile(r"(?<!\d)[0-9]{1,5}(?!\d)")
+# What is like a year may be what a page is about.
+_COUNT = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))[0-9]{1,5}(?!\d)")
+# "Status: open" and whole sentences say something of their page, on whatever other pages they stand.
+_TOLD = re.compile(r"[^\W\d]:\s+\S|\w\s+\w+\s+[^\W\d]+[.!?]$")
+_BY_NAME = re.compile(r"[^\W\d_]|§")
 _BESIDE = "\0"
 # A title is set larger than the rest of its page, by as much at least.
 _LARGER = 1.2
@@ -104,11 +108,11 @@ def _without_running(pages: list[str]) -> list[str]:
 
 def _running_forms(line: str, number: int, *, foot: bool) -> set[str]:
     """A line as it may come again: as it is, and with one of its numbers as a distance from that of the page."""
-    if len(line) > LONGEST_HEADING:
-        return set()
     text = one_line(line)
+    if len(line) > LONGEST_HEADING or _TOLD.search(text):
+        return set()
     # At the top, "Exercise 3" is what the page is about.
-    counted = _COUNT.finditer(text) if foot or not any(map(str.isalpha, text)) else ()
+    counted = _COUNT.finditer(text) if foot or not _BY_NAME.search(text) else ()
     return {text} | {f"{text[: one.start()]}{_BESIDE}{int(one[0]) - number}{text[one.end() :]}" for one in counted}
 
 

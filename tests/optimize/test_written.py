@@ -14,7 +14,7 @@ from keqa.optimize.asking import Trace
 from keqa.optimize.demos import from_records
 from keqa.optimize.dspy_optimizers import tunable
 from keqa.optimize.scoring import as_metric
-from keqa.optimize.written import written_quality
+from keqa.optimize.written import written_call, written_quality
 from keqa.programs.keqa import KEQA
 
 
@@ -110,3 +110,25 @@ def test_compiling_shows_texts_whose_citations_are_right(program, tmp_path):
     ]
     assert pool[0].demo["passages"] == {1: "Trains go to Bremen.", 2: "Ships go to Kiel."}
     assert "writing.write" in tunable(student, "mipro")
+
+
+def test_what_a_text_teaches_is_what_was_asked_for_it(scripted, retriever):
+    def reply(name, inputs, config):
+        match name:
+            case "DecomposeQuestion":
+                return {"quizzes": json.dumps(["Where do trains go?", "Where do ships go?"])}
+            case "JudgeUtility":
+                return {"helpful": "True"}
+            case "Summarize":
+                return {"explanation": "So.", "answer": "Bremen"}
+            case "WriteAnswer":
+                return {"text": "Trains go to Bremen [1]."}
+        return {"answer": "Bremen"}
+
+    lm, engine = scripted(reply)
+    searched = retriever("Trains go to Bremen.")
+    for style, several in (("sentence", 3), ("report", 2)):
+        student = KEQA(searched, lms=keqa.build_roles(lm), style=style, examine=False)
+        _, taught = written_call(student, student("Where do most go?").record)
+        asked = json.loads(engine.asked("WriteAnswer")[-1]["findings"])
+        assert (taught["findings"], len(asked)) == (asked, several)

@@ -391,6 +391,12 @@ def test_a_date_and_its_year_need_no_judge(own, said):
     assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
 
 
+def test_a_number_in_groups_is_no_date(own):
+    asked = "How many people live in Carmouth?"
+    program, engine = own("In Carmouth live 1.250.000 people.", reply=replies(("people",), {asked: "1250000"}))
+    assert (program(asked).answer, engine.count["JudgeSupport"]) == ("1250000", 0)
+
+
 @pytest.mark.parametrize("form", [{}, {"cite": True}])
 def test_the_numbers_of_a_prompt_are_no_part_of_an_answer(own, form):
     reply = replies(("40",), {SALARY: "40,000 (Passage 1)"})

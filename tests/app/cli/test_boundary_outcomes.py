@@ -54,6 +54,7 @@ def test_a_chooser_that_nobody_would_ask_is_refused(keqa_command, tmp_path, monk
         "--chooser needs"
     )
     keqa_command("evaluate", "keqa", *asked, *chosen, "--settle", "cascade").fine()
+    keqa_command("compare", "keqa", "keqa:settle=cascade", *asked, *chosen, "--out", "both").fine()
     # What a file sets for all commands is passed over where it means nothing.
     (tmp_path / "keqa.toml").write_text('chooser = "chooser.json"\n')
     keqa_command("config", "trust").fine()

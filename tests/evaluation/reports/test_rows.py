@@ -144,6 +144,13 @@ def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
     ]
 
 
+def test_questions_of_no_kind_are_of_one_group_with_those_called_other(run, line):
+    entries = entries_of(
+        [run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(["", "a", "other"])])]
+    )
+    assert [(group.name, len(group.questions)) for group in groups_of(entries)] == [("other", 2), ("a", 1)]
+
+
 IN_PYTHON = [
     ("closed book", "closed-book", False),
     ("always retrieve", "rag-cot", True),

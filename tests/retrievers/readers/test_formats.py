@@ -143,9 +143,12 @@ def test_what_runs_through_the_pages_of_a_pdf_is_in_the_passages_of_none_but_the
     cover = [(10, "Cover"), (10, "2024")]
     assert shown(said, "Rules of the harbour", cover) == ["Cover 2024", f"Rules of the harbour {first}", *others]
     # What a page is about stays, and so do the rows of a table; and what of two pages is the same tells nothing.
-    for head in ("Exercise {0}", "{0} 1{0} 7"):
+    for head in ("Exercise {0}", "§ {0}", "199{0}", "{0} 1{0} 7"):
         assert all(head.format(number) in " ".join(shown(said, head)) for number in range(3, 7))
     assert " ".join(shown(said[:2])).count("Rules of the harbour") == 2
+    # What is said of several pages alike is said of each.
+    for line in ("Status: open", "The deposit is 500 euros."):
+        assert all(one.startswith(line) for one in shown(said, line))
 
 
 def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
