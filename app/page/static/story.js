@@ -40,30 +40,29 @@ const KINDS = {
 
 const WAYS = { draft: "memory alone", reading: "one search and its reading", quizzes: "its quizzes" };
 
-let stories = 0;
-
 function counted(number, thing) {
   return `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 }
 
 // The story of one question: `data` has its record, its sources, and where these disagree.
 function story(data, withQuestion = true) {
-  const { record } = data, number = ++stories, places = new Map();
+  const { record } = data, places = new Map();
   const whole = record.settled_by && record.settled_by !== "quizzes" && !record.fallback;
   const labelled = (quiz) => (whole ? "The question itself" : `Quiz ${quiz.index}`);
-  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, labelled(quiz), number, places, data));
-  if (record.whole) quizzes.unshift(quizCard(record.whole, "The question itself", number, places, data));
-  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, data));
-  const listed = record.written && record.written.style === "list" ? record.written.passages : [];
-  const read = record.passages && record.passages.length ? record.passages : listed;
-  const own = read.length
-    ? el("section", { class: "card" }, passageList(read, "own", number, places, data, null))
-    : null;
+  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, labelled(quiz), places, data));
+  if (record.whole) quizzes.unshift(quizCard(record.whole, "The question itself", places, data));
+  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", places, data));
+  const { style, passages: written } = record.written || { passages: [] };
+  const read = record.passages && record.passages.length ? record.passages : style === "list" ? written : [];
+  const own = [read.length && passageList(read, places, data, null)];
+  // What a text cites need not be what its quizzes were answered from.
+  const besides = written.filter((one) => one.kept && !places.has(placeKey(one.passage_id, one.title, one.text)));
+  if (besides.length) own.push(passageList(besides, places, data, null, "What the text cites besides:"));
   return el("article", { class: "story" },
     withQuestion && el("h2", { dir: "auto" }, record.question),
     record.standalone && el("p", { class: "soft", dir: "auto" }, `Asked as: ${record.standalone}`),
     answerCard(record, data, places),
-    quizzes, own, notes(record.degradations || []), costs(record.cost));
+    quizzes, own.filter(Boolean).map((one) => el("section", { class: "card" }, one)), notes(record.degradations || []), costs(record.cost));
 }
 
 // What is too long to be a headline.
@@ -197,7 +196,7 @@ function open(place) {
   place.querySelector("summary").focus({ preventScroll: true });
 }
 
-function quizCard(quiz, label, number, places, data) {
+function quizCard(quiz, label, places, data) {
   const card = el("section", { class: "card quiz", "aria-label": label },
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
@@ -206,7 +205,7 @@ function quizCard(quiz, label, number, places, data) {
   else if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
   else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
-  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, data, quiz));
+  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, places, data, quiz));
   else if (quiz.retrieved) card.append(el("p", {}, "Searched: nothing found"));
   for (const [title, lines] of [["Triples", quiz.triples], ["Evidence", quiz.evidence]]) {
     if (lines && lines.length) {
@@ -287,9 +286,9 @@ function certainty(quiz) {
   return `certainty ${shown(digits)} ${reached ? "≥" : "<"} ${quiz.threshold_exact}`;
 }
 
-function passageList(passages, quiz, number, places, data, of) {
+function passageList(passages, places, data, of, heading) {
   const kept = passages.filter((passage) => passage.kept).length;
-  return el("div", {}, el("p", {}, `Retrieved ${counted(passages.length, "passage")}, kept ${kept}:`),
+  return el("div", {}, el("p", {}, heading || `Retrieved ${counted(passages.length, "passage")}, kept ${kept}:`),
     el("ul", { class: "plain" }, passages.map((passage) => {
       const sentences = carried(passage, data, of);
       const where = whereabouts(passage);
