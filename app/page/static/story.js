@@ -65,6 +65,8 @@ function story(data, withQuestion = true) {
     quizzes, own.filter(Boolean).map((one) => el("section", { class: "card" }, one)), notes(record.degradations || []), costs(record.cost));
 }
 
+const BROKEN_OFF = "It was broken off before its answer was there.";
+
 // What is too long to be a headline.
 const LONG = 160;
 
@@ -110,6 +112,10 @@ function answerCard(record, data, places) {
   return card;
 }
 
+function bare(text) {
+  return text.replaceAll(/\s*\[\d+\]/g, "");
+}
+
 // A text, list or table whose citations lead to their passages; nothing in it is read as Markdown or HTML.
 function writtenAnswer({ written, answer, guessed }, sources, places) {
   const cited = (text) => text.split(/(\[\d+\])/).map((part) => {
@@ -120,7 +126,6 @@ function writtenAnswer({ written, answer, guessed }, sources, places) {
   });
   const row = (cells, kind) => el("tr", {}, cells.map((cell) => el(kind, { dir: "auto" }, cited(cell))));
   const given = written.statements.filter((one) => one.given), left = written.statements.filter((one) => !one.given);
-  const bare = (text) => text.replaceAll(/\s*\[\d+\]/g, "");
   const parts = [];
   if (written.style === "list") {
     parts.push(el("ul", { class: "written" }, written.text.split("\n").map((line) => el("li", { dir: "auto" }, cited(line.slice(2))))),
