@@ -23,8 +23,11 @@ if (writes) kind.append(...Object.entries(STYLES).map(([value, told]) => el("opt
 const earlier = el("details", { class: "card", id: "earlier", hidden: !conversations }, el("summary", {}, "Conversations"));
 const drop = el("p", { class: "soft", id: "drop", hidden: !adds }, "Drop a document here to add it, or ");
 
-main.append(about, form, drop, earlier, state, turns);
-kind.addEventListener("change", () => { choicesLabel.hidden = kind.value !== "choice"; });
+main.append(about, form, drop, state, earlier, turns);
+kind.addEventListener("change", () => {
+  choices.required = kind.value === "choice";
+  choicesLabel.hidden = !choices.required;
+});
 stop.addEventListener("click", () => running && running.abort());
 afresh.addEventListener("click", () => {
   begin();
@@ -71,16 +74,20 @@ async function saved(reply, called) {
 // Where the server keeps conversations, the tab knows the name of its own alone.
 function name(given) {
   try {
-    if (given === undefined) return sessionStorage.getItem(`${KEPT}-name`) || "";
     sessionStorage.setItem(`${KEPT}-name`, given);
   } catch { /* There is no storage: what is kept is found in the list. */ }
-  return current = given || "";
+  current = given;
+  mark();
 }
 let current = "";
 
+function mark() {
+  for (const one of earlier.querySelectorAll("li")) one.firstChild.setAttribute("aria-current", one.id === current);
+}
+
 async function list() {
   const found = (await (await fetched(conversations)).json()).conversations;
-  const line = (one) => el("li", { class: one.id === current ? "current" : "" },
+  const line = (one) => el("li", { id: one.id },
     el("button", { type: "button", class: "plain", dir: "auto", onclick: () => resume(one.id).catch(say) }, one.title || one.id),
     el("span", { class: "soft" }, ` ${new Date(one.changed).toLocaleString()} `),
     ...Object.keys(FORMS).map((form) => el("button", { type: "button", class: "small", "aria-label": `Save ${one.title} as ${FORMS[form]}`,
@@ -88,6 +95,7 @@ async function list() {
     el("button", { type: "button", class: "small", "aria-label": `Delete ${one.title}`, onclick: () => remove(one).catch(say) }, "Delete"));
   earlier.querySelectorAll("ul, p").forEach((one) => one.remove());
   earlier.append(found.length ? el("ul", { class: "plain" }, found.map(line)) : el("p", { class: "soft" }, "None is kept yet."));
+  mark();
 }
 
 function say(error) {
@@ -103,13 +111,14 @@ async function resume(id) {
   });
   begin();
   name(id);
-  for (const one of (await reply.json()).turns) {
+  const asked = (await reply.json()).turns;
+  for (const one of asked) {
     const turn = live(one.question);
     if (one.record) turn.hears({ kind: "Answered", ...one });
     else turn.failed(one.error || BROKEN_OFF);
     turns.prepend(turn.element);
   }
-  state.textContent = "";
+  state.textContent = `Opened, with ${counted(asked.length, "question")}.`;
   afresh.disabled = false;
 }
 
@@ -149,7 +158,7 @@ if (adds) {
 async function add(files) {
   const told = [];
   for (const file of files) {
-    state.textContent = [...told, `adding ${file.name}…`].join(" ");
+    state.textContent = [...told, `adding ${file.name}…`].join("\n");
     try {
       if (file.size > adds.most) throw new Error(`it is larger than ${adds.most.toLocaleString("en")} bytes.`);
       const path = `${adds.path}?name=${encodeURIComponent(file.name)}`, headers = { "Content-Type": "application/octet-stream" };
@@ -159,7 +168,7 @@ async function add(files) {
       told.push(`${file.name} was not added: ${error.name === "Error" ? error.message : "it cannot be read."}`);
     }
   }
-  state.textContent = told.join(" ");
+  state.textContent = told.join("\n");
 }
 question.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -174,6 +183,7 @@ form.addEventListener("submit", async (event) => {
   running = new AbortController();
   ask.disabled = true;
   stop.disabled = false;
+  earlier.open = false;
   turns.prepend(turn.element);
   state.textContent = "asking…";
   try {
@@ -332,7 +342,10 @@ function live(text) {
   return { element, hears, failed };
 }
 
-const before = conversations ? name() : "";
+let before = "";
+try {
+  if (conversations) before = sessionStorage.getItem(`${KEPT}-name`);
+} catch { /* There is no storage. */ }
 if (before && (!secured || token.value)) resume(before).catch(() => {});
 else restore();
 if (!secured || token.value) sayAbout().catch(() => {});

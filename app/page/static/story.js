@@ -122,7 +122,7 @@ function writtenAnswer({ written, answer, guessed }, sources, places) {
     const number = /^\[\d+\]$/.test(part) ? Number(part.slice(1, -1)) : 0, source = sources[number - 1];
     const place = source && places.get(placeKey(source.id, source.title, source.text));
     return place ? el("button", { type: "button", class: "plain cited", title: source.title || source.id,
-      "aria-label": `Source ${number}`, onclick: () => open(place) }, part) : part;
+      "aria-label": `Source ${number}`, onclick: (event) => open(place, event.currentTarget) }, part) : part;
   });
   const row = (cells, kind) => el("tr", {}, cells.map((cell) => el(kind, { dir: "auto" }, cited(cell))));
   const given = written.statements.filter((one) => one.given), left = written.statements.filter((one) => !one.given);
@@ -168,7 +168,7 @@ function sourceLine(source, places, withId) {
   const place = places.get(placeKey(source.id, source.title, source.text));
   const name = source.title || source.id, line = [];
   line.push(place
-    ? el("button", { type: "button", class: "plain source", dir: "auto", onclick: () => open(place) }, name)
+    ? el("button", { type: "button", class: "plain source", dir: "auto", onclick: (event) => open(place, event.currentTarget) }, name)
     : el("span", { dir: "auto" }, name));
   const where = whereabouts(source) || (withId && source.title ? source.id : "");
   if (where) line.push(el("span", { class: "soft", dir: "auto" }, ` ${where}`));
@@ -192,11 +192,18 @@ function placeKey(id, title, text) {
   return JSON.stringify([id, title, text]);
 }
 
-function open(place) {
+function open(place, from) {
   for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
   // Passages of one title look alike, and a click leaves no visible focus.
-  for (const before of document.querySelectorAll(".opened")) before.classList.remove("opened");
+  for (const before of document.querySelectorAll(".opened")) {
+    before.classList.remove("opened");
+    before.lastElementChild.remove();
+  }
   place.classList.add("opened");
+  place.append(el("button", { type: "button", class: "small", onclick: () => {
+    from.scrollIntoView({ block: "center" });
+    from.focus({ preventScroll: true });
+  } }, "Back to the answer"));
   place.scrollIntoView({ block: "center" });
   place.querySelector("summary").focus({ preventScroll: true });
 }

@@ -191,7 +191,8 @@ def test_a_written_answer_cites_its_passages(shown):
     )
     page = shown(story_page(RECORD.model_copy(update={"written": report})))
     page.locator("p.written button").nth(1).click()
-    assert page.locator(".opened").count() == 1
+    page.locator(".opened").get_by_role("button", name="Back to the answer").click()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Source 2"
     assert page.get_by_text("What the text cites besides:").locator("..").locator(".passage").count() == 1
 
 
