@@ -41,6 +41,7 @@ function begin() {
   keep([]);
   name("");
   turns.replaceChildren();
+  document.title = "KEQA";
   afresh.disabled = true;
   state.textContent = "";
 }
@@ -285,6 +286,8 @@ function live(text) {
   const draft = el("section", { class: "card answer draft", "aria-label": "Answer, while it is written", hidden: true });
   const element = el("article", { class: "turn" }, el("h2", { dir: "auto" }, text), draft, list);
   let written = "";
+  // Of many tabs, each says what was asked in it.
+  document.title = `${text.slice(0, 80)} – KEQA`;
   const card = (index, title) => {
     const name = index ? `Quiz ${index}` : "The question itself";
     if (!cards.has(index)) {

@@ -255,6 +255,7 @@ def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server,
     page.get_by_role("button", name=QUESTION, exact=True).click()
     page.locator(".answer-text").nth(1).wait_for()
     assert page.locator("[aria-current=true]").inner_text() == QUESTION
+    assert page.title() == f"{QUESTION} – KEQA"
     with page.expect_download() as download:
         page.get_by_role("button", name=f"Save {QUESTION} as Markdown").click()
     assert f"## {QUESTION}" in Path(download.value.path()).read_text()
