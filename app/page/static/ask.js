@@ -78,11 +78,11 @@ function name(given) {
     sessionStorage.setItem(`${KEPT}-name`, given);
   } catch { /* There is no storage: what is kept is found in the list. */ }
   current = given;
-  mark();
+  markCurrent();
 }
 let current = "";
 
-function mark() {
+function markCurrent() {
   for (const one of earlier.querySelectorAll("li")) one.firstChild.setAttribute("aria-current", one.id === current);
 }
 
@@ -96,7 +96,7 @@ async function list() {
     el("button", { type: "button", class: "small", "aria-label": `Delete ${one.title}`, onclick: () => remove(one).catch(say) }, "Delete"));
   earlier.querySelectorAll("ul, p").forEach((one) => one.remove());
   earlier.append(found.length ? el("ul", { class: "plain" }, found.map(line)) : el("p", { class: "soft" }, "None is kept yet."));
-  mark();
+  markCurrent();
 }
 
 function say(error) {
@@ -119,6 +119,9 @@ async function resume(id) {
     else turn.failed(one.error || BROKEN_OFF);
     turns.prepend(turn.element);
   }
+  // What was broken off, as by a reload, can be asked again.
+  const last = asked.at(-1);
+  if (last && !last.record && !last.error && !question.value) question.value = last.question;
   state.textContent = `Opened, with ${counted(asked.length, "question")}.`;
   afresh.disabled = false;
 }
@@ -331,9 +334,9 @@ function live(text) {
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));
       const { answer, unanswered, guessed, written } = event.record;
-      const text = written && written.text ? bare(written.text) : answer;
-      state.textContent = text === null ? `No answer: ${event.message || ""}` : text === answer && unanswered ? answer
-        : text.length > LONG ? "The answer is there." : `Answer: ${text}${text === answer && guessed ? " (a guess)" : ""}`;
+      const told = written && written.text ? bare(written.text) : answer;
+      state.textContent = told === null ? `No answer: ${event.message || ""}` : told === answer && unanswered ? answer
+        : told.length > LONG ? "The answer is there." : `Answer: ${told}${told === answer && guessed ? " (a guess)" : ""}`;
     } else if (event.kind === "Failed") failed(event.message);
   };
   const failed = (why) => {

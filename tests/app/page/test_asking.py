@@ -237,6 +237,17 @@ def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, serve
     assert page.get_by_role("button", name="Ask").is_enabled()
 
 
+def test_a_question_that_was_broken_off_can_be_asked_again(serve, server, open_page, tmp_path):
+    kept = Conversations(tmp_path / "kept")
+    kept.ask(kept.begin(QUESTION), QUESTION)
+    page = open_page(serve(server, conversations=kept).url + "/")
+    page.get_by_text("Conversations").click()
+    page.get_by_role("button", name=QUESTION, exact=True).click()
+    page.get_by_text("It was broken off before its answer was there.").wait_for()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.locator(".answer-text").wait_for()
+
+
 def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server, open_page, tmp_path):
     serving = serve(server, conversations=Conversations(tmp_path / "kept"), token=TOKEN)
     page = open_page(f"{serving.url}/#token={TOKEN}")
