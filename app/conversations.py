@@ -126,7 +126,7 @@ class Conversations:
     def read(self, name: str) -> Conversation:
         path = self._path(name)
         if not path.exists():
-            raise InputError(f"there is no conversation {name}")
+            raise InputError(f"there is no conversation {name}, or none any more: begin a new one")
         try:
             first, *lines = read_path(path, MOST_BYTES, links=False, error=InputError).splitlines()
             return Conversation(
@@ -192,10 +192,21 @@ def answered_by(program: Program, retriever: Retriever, lms: Sequence[Any]) -> s
 def exported(conversation: Conversation, form: Literal["html", "md"], link: Callable[[Source], str | None]) -> str:
     """A conversation as a file of its own: a page with all stories, or its text in Markdown."""
     if form == "html":
-        from keqa.page import conversation_page
+        from keqa.page import document
 
-        return conversation_page(conversation.about.title, [one.record for one in conversation.turns if one.record])
+        return document("one", conversation.about.title, for_page(conversation)).text
     return "\n\n".join(_paragraphs(conversation, link)) + "\n"
+
+
+def for_page(conversation: Conversation) -> dict[str, Any]:
+    """A conversation as a page shows it."""
+    from keqa.page import story_data
+
+    turns = [
+        {"question": one.question, "error": one.error, **({} if one.record is None else story_data(one.record))}
+        for one in conversation.turns
+    ]
+    return {**conversation.about.model_dump(), "turns": turns}
 
 
 def _paragraphs(conversation: Conversation, link: Callable[[Source], str | None]) -> Iterator[str]:

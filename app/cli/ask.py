@@ -214,7 +214,7 @@ class _Talk:
 
     def command(self, name: str, given: str) -> None:
         """Do what a line that begins with a slash says."""
-        conversation, known = self._conversation, {"/new", "/story", "/list", "/resume", "/export", "/delete"}
+        conversation, known = self._conversation, {"/story", "/export", "/delete"}
         last = None if conversation is None else conversation.last
         if name == "/new":
             self._conversation = None
@@ -228,10 +228,13 @@ class _Talk:
         elif name == "/list":
             for one in self._kept.listed() if self._kept is not None else ():
                 results().print(Text(visible_line(f"{one.id}  {one.changed[:16]}  {one.title}")), soft_wrap=True)
-        elif name == "/resume" and given:
+        elif name == "/resume":
+            if not given:
+                raise InputError("/resume NAME, or last: /list shows the names")
             self.resume(given)
         elif name in ("/export", "/delete") and conversation is not None:
-            self._export(conversation, Path(given)) if name == "/export" else self._delete(conversation)
+            path = Path(given.strip("\"'")).expanduser()
+            self._export(conversation, path) if name == "/export" else self._delete(conversation)
         else:
             unknown = "no question was answered yet" if name in known else f"there is no {visible_line(name)}"
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
@@ -244,6 +247,8 @@ class _Talk:
             results().print(Text(visible_line(f"> {turn.question}"), "dim"), soft_wrap=True)
             if turn.record is not None and turn.record.answer is not None:
                 _show_briefly(turn.record)
+            else:
+                results().print(Text("no answer", "dim"))
 
     def _export(self, conversation: Conversation, path: Path) -> None:
         from keqa.conversations import exported

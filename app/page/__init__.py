@@ -122,11 +122,6 @@ def story_page(record: QuestionRecord) -> str:
     return document("one", "KEQA", story_data(record)).text
 
 
-def conversation_page(title: str, records: Iterable[QuestionRecord]) -> str:
-    """The stories of a conversation as an HTML file of its own, which loads nothing."""
-    return document("one", title, {"stories": [story_data(record) for record in records]}).text
-
-
 def check_place(path: Path) -> None:
     """Refuse a place where no page can be written, before anything is paid for."""
     if path.is_dir() or not path.parent.is_dir():

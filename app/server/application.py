@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from keqa.conversations import Conversations, exported
+from keqa.conversations import Conversations, exported, for_page
 from keqa.errors import InputError, KeqaError
 from keqa.page import Page, document, story_data
 from keqa.programs.calls.session import Hears
@@ -292,11 +292,7 @@ class _Routes:
             text = exported(talk, "html" if form == "html" else "md", self._links(request))
             headers = {"Content-Disposition": f'attachment; filename="conversation-{talk.about.id}.{form}"'}
             return Response(text, media_type=f"text/{'html' if form == 'html' else 'markdown'}", headers=headers)
-        turns = [
-            {"question": one.question, "error": one.error, **({} if one.record is None else story_data(one.record))}
-            for one in talk.turns
-        ]
-        return JSONResponse({**talk.about.model_dump(), "turns": turns})
+        return JSONResponse(for_page(talk))
 
     async def deleted(self, name: str) -> Response:
         await asyncio.to_thread(self._of_conversations().delete, name)

@@ -41,9 +41,10 @@ class Intake:
         # On Windows, a colon or a device name leads elsewhere; nobody sees where a name that turns its writing ends.
         plain = name == visible_line(name).strip() and not set(name) & set('/\\:*?"<>|') and not name.startswith(".")
         if not name or not plain or size > _LONGEST or Path(name).is_reserved():
-            raise ProblemError(400, f"name: a file name of at most {_LONGEST} bytes, without a path", param="name")
+            message = f'its name has a path, one of :*?"<>|, more than {_LONGEST} bytes, or is that of a hidden file'
+            raise ProblemError(400, message, param="name")
         if Path(name).suffix.lower() not in DOCUMENTS:
-            raise ProblemError(415, f"name: documents are {', '.join(self.kinds)}", param="name")
+            raise ProblemError(415, f"documents are {', '.join(self.kinds)}", param="name")
         if not content:
             raise ProblemError(400, "the document is empty")
 
@@ -58,9 +59,12 @@ class Intake:
             change = self._indexed(path)
             if change.left_out.unexpected or not (change.added or change.changed or change.unchanged):
                 raise InputError(f"{name} cannot be read as {path.suffix.lower()}, or holds no text")
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
+            if isinstance(error, InputError):
+                # Where the folder lies is nobody's business.
+                raise InputError(str(error).replace(str(path), name)) from None
             raise
         return {"file": name, "passages": change.passages_added}
 

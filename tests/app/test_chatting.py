@@ -63,15 +63,20 @@ def test_a_conversation_is_kept_resumed_exported_and_deleted(chat, server, tmp_p
     (kept,) = Conversations(tmp_path / "conversations").listed()
     assert (kept.title, kept.about) == (QUESTION, "Answers from own by openai/scripted")
     asked = server.count
-    exports = [f"/export {tmp_path / name}" for name in ("talk.md", "talk.html")]
-    ended = chat(QUESTION, *exports, "/story", "/export x", arguments=("--resume", "last"))
+    exports = [f"/export {tmp_path / 'talk.md'}", f'/export "{tmp_path / "talk.html"}"']
+    ended = chat(QUESTION, *exports, "/story", "/export x", "/resume", arguments=("--resume", "last"))
+    assert "/list shows the names" in ended.err
     assert f"> {QUESTION}" in ended.fine()
     assert f"settled before, and not asked again, by: {QUESTION}" in ended.out
     assert server.count - asked <= 3
     assert "the file ends in .html or .md" in ended.err
     assert (tmp_path / "talk.md").read_text().count(f"## {QUESTION}") == 2
     assert "<!DOCTYPE html>" in (tmp_path / "talk.html").read_text()
-    assert "Deleted." in chat("/resume last", "/delete", "/list").err
+    conversations = Conversations(tmp_path / "conversations")
+    conversations.ask(conversations.read(kept.id), "And where?")
+    ended = chat("/resume last", "/delete", "/list")
+    assert "> And where?\nno answer" in ended.out
+    assert "Deleted." in ended.err
     assert Conversations(tmp_path / "conversations").listed() == []
 
 

@@ -103,6 +103,8 @@ def test_a_conversation_as_markdown_and_as_a_page(kept):
     page = exported(talk, "html", lambda source: None)
     assert "Content-Security-Policy" in page
     assert "The fee is 5 crowns." in page
+    assert '"question":"When?"' in page
+    assert '"about":"Answers from rules"' in page
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ const stop = el("button", { type: "button", disabled: true }, "Stop");
 const afresh = el("button", { type: "button", disabled: true }, "New conversation");
 const form = el("form", { "aria-label": "Ask a question" }, el("label", {}, "Question", question), choicesLabel, tokenLabel,
   el("div", { class: "row" }, el("label", {}, "Kind of answer", kind), ask, stop, afresh));
-const MOST_TURNS = 10, KEPT = "keqa-conversation";
+const MOST_TURNS = 10, KEPT = "keqa-conversation", FORMS = { html: "HTML", md: "Markdown" };
 const about = el("p", { class: "soft", id: "about", hidden: true });
 let running = null, history = [], kept = [];
 const { documents, conversations, adds, secured, writes } = pageData();
@@ -23,8 +23,11 @@ if (writes) kind.append(...Object.entries(STYLES).map(([value, told]) => el("opt
 const earlier = el("details", { class: "card", id: "earlier", hidden: !conversations }, el("summary", {}, "Conversations"));
 const drop = el("p", { class: "soft", id: "drop", hidden: !adds }, "Drop a document here to add it, or ");
 
-main.append(about, form, drop, state, turns, earlier);
-kind.addEventListener("change", () => { choicesLabel.hidden = kind.value !== "choice"; });
+main.append(about, form, drop, state, earlier, turns);
+kind.addEventListener("change", () => {
+  choices.required = kind.value === "choice";
+  choicesLabel.hidden = !choices.required;
+});
 stop.addEventListener("click", () => running && running.abort());
 afresh.addEventListener("click", () => {
   begin();
@@ -38,20 +41,29 @@ function begin() {
   keep([]);
   name("");
   turns.replaceChildren();
+  document.title = "KEQA";
   afresh.disabled = true;
   state.textContent = "";
 }
 
-function headers(further = {}) {
-  return token.value ? { ...further, Authorization: `Bearer ${token.value}` } : further;
+// What the server gives for a path; an error says why it gives nothing.
+async function fetched(path, { headers = {}, ...how } = {}) {
+  const sent = token.value ? { ...headers, Authorization: `Bearer ${token.value}` } : headers;
+  const reply = await fetch(path, { ...how, headers: sent }).catch((error) => {
+    throw error.name === "AbortError" ? error : refused("The server cannot be reached: is it still running?");
+  });
+  tokenLabel.hidden = reply.status !== 401;
+  if (reply.ok) return reply;
+  if (reply.status === 401) {
+    token.focus();
+    throw refused(token.value ? "This is not the token of this server." : "This server asks for its token, with which the command that started it was given or which it has printed.", 401);
+  }
+  const told = await reply.json().catch(() => null);
+  throw refused(told && told.error ? told.error.message : `the server answered ${reply.status}`, reply.status);
 }
 
-async function why(reply) {
-  if (reply.status === 401) {
-    tokenLabel.hidden = false;
-    token.focus();
-  }
-  try { return (await reply.json()).error.message; } catch { return `the server answered ${reply.status}`; }
+function refused(why, status = 0) {
+  return Object.assign(new Error(why), { refused: true, status });
 }
 
 async function saved(reply, called) {
@@ -63,25 +75,28 @@ async function saved(reply, called) {
 // Where the server keeps conversations, the tab knows the name of its own alone.
 function name(given) {
   try {
-    if (given === undefined) return sessionStorage.getItem(`${KEPT}-name`) || "";
     sessionStorage.setItem(`${KEPT}-name`, given);
   } catch { /* There is no storage: what is kept is found in the list. */ }
-  return current = given || "";
+  current = given;
+  markCurrent();
 }
 let current = "";
 
+function markCurrent() {
+  for (const one of earlier.querySelectorAll("li")) one.firstChild.setAttribute("aria-current", one.id === current);
+}
+
 async function list() {
-  const reply = await fetch(conversations, { headers: headers() });
-  if (!reply.ok) throw new Error(await why(reply));
-  const found = (await reply.json()).conversations;
-  const line = (one) => el("li", { class: one.id === current ? "current" : "" },
+  const found = (await (await fetched(conversations)).json()).conversations;
+  const line = (one) => el("li", { id: one.id },
     el("button", { type: "button", class: "plain", dir: "auto", onclick: () => resume(one.id).catch(say) }, one.title || one.id),
     el("span", { class: "soft" }, ` ${new Date(one.changed).toLocaleString()} `),
-    ...["html", "md"].map((form) => el("button", { type: "button", class: "small", "aria-label": `Save ${one.title} as ${form}`,
-      onclick: () => save(one.id, form).catch(say) }, form === "md" ? "Markdown" : "HTML")),
+    ...Object.keys(FORMS).map((form) => el("button", { type: "button", class: "small", "aria-label": `Save ${one.title} as ${FORMS[form]}`,
+      onclick: () => save(one.id, form).catch(say) }, FORMS[form])),
     el("button", { type: "button", class: "small", "aria-label": `Delete ${one.title}`, onclick: () => remove(one).catch(say) }, "Delete"));
   earlier.querySelectorAll("ul, p").forEach((one) => one.remove());
   earlier.append(found.length ? el("ul", { class: "plain" }, found.map(line)) : el("p", { class: "soft" }, "None is kept yet."));
+  markCurrent();
 }
 
 function say(error) {
@@ -89,35 +104,37 @@ function say(error) {
 }
 
 async function resume(id) {
-  if (running) return;
-  const reply = await fetch(`${conversations}/${id}`, { headers: headers() });
-  if (!reply.ok) {
-    if (reply.status !== 401) begin();
-    throw new Error(await why(reply));
-  }
+  if (running) throw new Error("A question is in work: stop it first, or wait for its answer.");
+  const reply = await fetched(`${conversations}/${id}`).catch((error) => {
+    // Somebody may have deleted it.
+    if (error.status === 400 && id === current) begin();
+    throw error;
+  });
   begin();
   name(id);
-  for (const one of (await reply.json()).turns) {
+  const asked = (await reply.json()).turns;
+  for (const one of asked) {
     const turn = live(one.question);
     if (one.record) turn.hears({ kind: "Answered", ...one });
-    else turn.failed(one.error || "It was broken off before its answer was there.");
+    else turn.failed(one.error || BROKEN_OFF);
     turns.prepend(turn.element);
   }
-  state.textContent = "";
+  // What was broken off, as by a reload, can be asked again.
+  const last = asked.at(-1);
+  if (last && !last.record && !last.error && !question.value) question.value = last.question;
+  state.textContent = `Opened, with ${counted(asked.length, "question")}.`;
   afresh.disabled = false;
 }
 
 async function save(id, form) {
-  const reply = await fetch(`${conversations}/${id}?form=${form}`, { headers: headers() });
-  if (!reply.ok) throw new Error(await why(reply));
-  await saved(reply, `conversation.${form}`);
+  await saved(await fetched(`${conversations}/${id}?form=${form}`), `conversation.${form}`);
 }
 
 async function remove(one) {
-  const reply = await fetch(`${conversations}/${one.id}`, { method: "DELETE", headers: headers() });
-  if (!reply.ok) throw new Error(await why(reply));
+  await fetched(`${conversations}/${one.id}`, { method: "DELETE" });
   if (one.id === current) begin();
   await list();
+  earlier.querySelector("summary").focus();
   state.textContent = "Deleted.";
 }
 
@@ -127,30 +144,35 @@ if (conversations) earlier.addEventListener("toggle", () => earlier.open && list
 if (adds) {
   const chosen = el("input", { type: "file", id: "chosen", multiple: true, accept: adds.kinds.join(), class: "for-readers" });
   drop.append(el("label", { for: "chosen", class: "button" }, "choose one"), chosen);
-  chosen.addEventListener("change", () => add([...chosen.files]));
-  document.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
+  chosen.addEventListener("change", () => {
+    add([...chosen.files]);
+    // The same one may be chosen again.
+    chosen.value = "";
+  });
   document.addEventListener("dragleave", () => drop.classList.remove("over"));
-  document.addEventListener("drop", (event) => {
+  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => {
+    // Text is dropped into the question as anywhere.
+    if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
-    drop.classList.remove("over");
-    add([...event.dataTransfer.files]);
+    drop.classList.toggle("over", name === "dragover");
+    if (name === "drop") add([...event.dataTransfer.files]);
   });
 }
 
-async function add(given) {
-  for (const file of given) {
-    state.textContent = `adding ${file.name}…`;
+async function add(files) {
+  const told = [];
+  for (const file of files) {
+    state.textContent = [...told, `adding ${file.name}…`].join("\n");
     try {
-      if (file.size > adds.most) throw new Error(`${file.name} is larger than ${adds.most.toLocaleString("en")} bytes`);
-      const reply = await fetch(`${adds.path}?name=${encodeURIComponent(file.name)}`,
-        { method: "POST", headers: headers({ "Content-Type": "application/octet-stream" }), body: file });
-      if (!reply.ok) throw new Error(await why(reply));
-      state.textContent = `Added ${file.name}: ${counted((await reply.json()).passages, "passage")}. The next question sees it.`;
+      if (file.size > adds.most) throw new Error(`it is larger than ${adds.most.toLocaleString("en")} bytes.`);
+      const path = `${adds.path}?name=${encodeURIComponent(file.name)}`, headers = { "Content-Type": "application/octet-stream" };
+      const reply = await fetched(path, { method: "POST", headers, body: await file.arrayBuffer() });
+      told.push(`Added ${file.name}: ${counted((await reply.json()).passages, "passage")}. The next question sees it.`);
     } catch (error) {
-      say(error);
-      return;
+      told.push(`${file.name} was not added: ${error.name === "Error" ? error.message : "it cannot be read."}`);
     }
   }
+  state.textContent = told.join("\n");
 }
 question.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -165,12 +187,16 @@ form.addEventListener("submit", async (event) => {
   running = new AbortController();
   ask.disabled = true;
   stop.disabled = false;
+  earlier.open = false;
   turns.prepend(turn.element);
   state.textContent = "asking…";
   try {
     await follow(text, turn, running.signal);
   } catch (error) {
-    turn.failed(error.name === "AbortError" ? "Stopped." : error.message);
+    // What was refused was not asked: it stays in the box, and the reason stands below it.
+    if (error.refused) turn.element.remove();
+    if (error.refused) say(error);
+    else turn.failed(error.name === "AbortError" ? "Stopped." : "the server went away before the answer was there");
   } finally {
     running = null;
     ask.disabled = false;
@@ -184,13 +210,11 @@ if (documents) documentLink = (source) => {
   if (!source.file) return null;
   const path = source.file.split("/").map(encodeURIComponent).join("/"), page = source.page ? `#page=${source.page}` : "";
   const link = el("a", { href: `${documents}/${path}${page}`, target: "_blank", rel: "noopener" }, "open the document");
-  link.addEventListener("click", async (event) => {
+  link.addEventListener("click", (event) => {
     // A link carries no token.
     if (!token.value) return;
     event.preventDefault();
-    const reply = await fetch(`${documents}/${path}`, { headers: { Authorization: `Bearer ${token.value}` } });
-    if (reply.ok) window.open(URL.createObjectURL(await reply.blob()) + page, "_blank");
-    else state.textContent = `the document cannot be opened: the server answered ${reply.status}`;
+    fetched(`${documents}/${path}`).then(async (reply) => window.open(URL.createObjectURL(await reply.blob()) + page, "_blank")).catch(say);
   });
   return link;
 };
@@ -199,9 +223,8 @@ async function follow(text, turn, signal) {
   const wanted = kind.value in STYLES ? { style: kind.value } : { answer_type: kind.value };
   const body = { question: text, ...wanted, ...(conversations ? { conversation: current } : { history }) };
   if (kind.value === "choice") body.choices = choices.value.split("\n").map((one) => one.trim()).filter(Boolean);
-  const sent = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal };
-  const reply = await fetch("/ask", sent);
-  if (!reply.ok) throw new Error(await why(reply));
+  const headers = { "Content-Type": "application/json" };
+  const reply = await fetched("/ask", { method: "POST", headers, body: JSON.stringify(body), signal });
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "", ended = false;
   for (;;) {
@@ -224,13 +247,12 @@ async function follow(text, turn, signal) {
       }
     }
   }
-  if (!ended) throw new Error("the server went away before the answer was there");
+  if (!ended) throw new Error("the stream was cut");
 }
 
 // What answers; where there is a token, only those who have it are told.
 async function sayAbout() {
-  const reply = await fetch("/about", { headers: headers() });
-  if (reply.ok) about.textContent = (await reply.json()).about;
+  about.textContent = (await (await fetched("/about")).json()).about;
   about.hidden = !about.textContent;
 }
 
@@ -267,6 +289,8 @@ function live(text) {
   const draft = el("section", { class: "card answer draft", "aria-label": "Answer, while it is written", hidden: true });
   const element = el("article", { class: "turn" }, el("h2", { dir: "auto" }, text), draft, list);
   let written = "";
+  // Of many tabs, each says what was asked in it.
+  document.title = `${text.slice(0, 80)} – KEQA`;
   const card = (index, title) => {
     const name = index ? `Quiz ${index}` : "The question itself";
     if (!cards.has(index)) {
@@ -309,9 +333,10 @@ function live(text) {
     }
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));
-      const { answer, unanswered, guessed } = event.record;
-      state.textContent = answer === null ? `No answer: ${event.message || ""}` : unanswered ? answer
-        : answer.length > LONG ? "The answer is there." : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
+      const { answer, unanswered, guessed, written } = event.record;
+      const told = written && written.text ? bare(written.text) : answer;
+      state.textContent = told === null ? `No answer: ${event.message || ""}` : told === answer && unanswered ? answer
+        : told.length > LONG ? "The answer is there." : `Answer: ${told}${told === answer && guessed ? " (a guess)" : ""}`;
     } else if (event.kind === "Failed") failed(event.message);
   };
   const failed = (why) => {
@@ -323,7 +348,10 @@ function live(text) {
   return { element, hears, failed };
 }
 
-const before = conversations ? name() : "";
+let before = "";
+try {
+  if (conversations) before = sessionStorage.getItem(`${KEPT}-name`);
+} catch { /* There is no storage. */ }
 if (before && (!secured || token.value)) resume(before).catch(() => {});
 else restore();
 if (!secured || token.value) sayAbout().catch(() => {});

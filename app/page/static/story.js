@@ -40,31 +40,32 @@ const KINDS = {
 
 const WAYS = { draft: "memory alone", reading: "one search and its reading", quizzes: "its quizzes" };
 
-let stories = 0;
-
 function counted(number, thing) {
   return `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 }
 
 // The story of one question: `data` has its record, its sources, and where these disagree.
 function story(data, withQuestion = true) {
-  const { record } = data, number = ++stories, places = new Map();
+  const { record } = data, places = new Map();
   const whole = record.settled_by && record.settled_by !== "quizzes" && !record.fallback;
   const labelled = (quiz) => (whole ? "The question itself" : `Quiz ${quiz.index}`);
-  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, labelled(quiz), number, places, data));
-  if (record.whole) quizzes.unshift(quizCard(record.whole, "The question itself", number, places, data));
-  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", number, places, data));
-  const listed = record.written && record.written.style === "list" ? record.written.passages : [];
-  const read = record.passages && record.passages.length ? record.passages : listed;
-  const own = read.length
-    ? el("section", { class: "card" }, passageList(read, "own", number, places, data, null))
-    : null;
+  const quizzes = (record.quizzes || []).map((quiz) => quizCard(quiz, labelled(quiz), places, data));
+  if (record.whole) quizzes.unshift(quizCard(record.whole, "The question itself", places, data));
+  if (record.fallback) quizzes.push(quizCard(record.fallback, "The question itself", places, data));
+  const { style, passages: written } = record.written || { passages: [] };
+  const read = record.passages && record.passages.length ? record.passages : style === "list" ? written : [];
+  const own = [read.length && passageList(read, places, data, null)];
+  // What a text cites need not be what its quizzes were answered from.
+  const besides = written.filter((one) => one.kept && !places.has(placeKey(one.passage_id, one.title, one.text)));
+  if (besides.length) own.push(passageList(besides, places, data, null, "What the text cites besides:"));
   return el("article", { class: "story" },
     withQuestion && el("h2", { dir: "auto" }, record.question),
     record.standalone && el("p", { class: "soft", dir: "auto" }, `Asked as: ${record.standalone}`),
     answerCard(record, data, places),
-    quizzes, own, notes(record.degradations || []), costs(record.cost));
+    quizzes, own.filter(Boolean).map((one) => el("section", { class: "card" }, one)), notes(record.degradations || []), costs(record.cost));
 }
+
+const BROKEN_OFF = "It was broken off before its answer was there.";
 
 // What is too long to be a headline.
 const LONG = 160;
@@ -111,17 +112,20 @@ function answerCard(record, data, places) {
   return card;
 }
 
+function bare(text) {
+  return text.replaceAll(/\s*\[\d+\]/g, "");
+}
+
 // A text, list or table whose citations lead to their passages; nothing in it is read as Markdown or HTML.
 function writtenAnswer({ written, answer, guessed }, sources, places) {
   const cited = (text) => text.split(/(\[\d+\])/).map((part) => {
     const number = /^\[\d+\]$/.test(part) ? Number(part.slice(1, -1)) : 0, source = sources[number - 1];
     const place = source && places.get(placeKey(source.id, source.title, source.text));
     return place ? el("button", { type: "button", class: "plain cited", title: source.title || source.id,
-      "aria-label": `Source ${number}`, onclick: () => open(place) }, part) : part;
+      "aria-label": `Source ${number}`, onclick: (event) => open(place, event.currentTarget) }, part) : part;
   });
   const row = (cells, kind) => el("tr", {}, cells.map((cell) => el(kind, { dir: "auto" }, cited(cell))));
   const given = written.statements.filter((one) => one.given), left = written.statements.filter((one) => !one.given);
-  const bare = (text) => text.replaceAll(/\s*\[\d+\]/g, "");
   const parts = [];
   if (written.style === "list") {
     parts.push(el("ul", { class: "written" }, written.text.split("\n").map((line) => el("li", { dir: "auto" }, cited(line.slice(2))))),
@@ -164,7 +168,7 @@ function sourceLine(source, places, withId) {
   const place = places.get(placeKey(source.id, source.title, source.text));
   const name = source.title || source.id, line = [];
   line.push(place
-    ? el("button", { type: "button", class: "plain source", dir: "auto", onclick: () => open(place) }, name)
+    ? el("button", { type: "button", class: "plain source", dir: "auto", onclick: (event) => open(place, event.currentTarget) }, name)
     : el("span", { dir: "auto" }, name));
   const where = whereabouts(source) || (withId && source.title ? source.id : "");
   if (where) line.push(el("span", { class: "soft", dir: "auto" }, ` ${where}`));
@@ -188,16 +192,23 @@ function placeKey(id, title, text) {
   return JSON.stringify([id, title, text]);
 }
 
-function open(place) {
+function open(place, from) {
   for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
   // Passages of one title look alike, and a click leaves no visible focus.
-  for (const before of document.querySelectorAll(".opened")) before.classList.remove("opened");
+  for (const before of document.querySelectorAll(".opened")) {
+    before.classList.remove("opened");
+    before.lastElementChild.remove();
+  }
   place.classList.add("opened");
+  place.append(el("button", { type: "button", class: "small", onclick: () => {
+    from.scrollIntoView({ block: "center" });
+    from.focus({ preventScroll: true });
+  } }, "Back to the answer"));
   place.scrollIntoView({ block: "center" });
   place.querySelector("summary").focus({ preventScroll: true });
 }
 
-function quizCard(quiz, label, number, places, data) {
+function quizCard(quiz, label, places, data) {
   const card = el("section", { class: "card quiz", "aria-label": label },
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
@@ -206,7 +217,7 @@ function quizCard(quiz, label, number, places, data) {
   else if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
   else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
-  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, data, quiz));
+  if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, places, data, quiz));
   else if (quiz.retrieved) card.append(el("p", {}, "Searched: nothing found"));
   for (const [title, lines] of [["Triples", quiz.triples], ["Evidence", quiz.evidence]]) {
     if (lines && lines.length) {
@@ -287,9 +298,9 @@ function certainty(quiz) {
   return `certainty ${shown(digits)} ${reached ? "≥" : "<"} ${quiz.threshold_exact}`;
 }
 
-function passageList(passages, quiz, number, places, data, of) {
+function passageList(passages, places, data, of, heading) {
   const kept = passages.filter((passage) => passage.kept).length;
-  return el("div", {}, el("p", {}, `Retrieved ${counted(passages.length, "passage")}, kept ${kept}:`),
+  return el("div", {}, el("p", {}, heading || `Retrieved ${counted(passages.length, "passage")}, kept ${kept}:`),
     el("ul", { class: "plain" }, passages.map((passage) => {
       const sentences = carried(passage, data, of);
       const where = whereabouts(passage);

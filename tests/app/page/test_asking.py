@@ -242,6 +242,17 @@ def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, serve
     assert page.get_by_role("button", name="Ask").is_enabled()
 
 
+def test_a_question_that_was_broken_off_can_be_asked_again(serve, server, open_page, tmp_path):
+    kept = Conversations(tmp_path / "kept")
+    kept.ask(kept.begin(QUESTION), QUESTION)
+    page = open_page(serve(server, conversations=kept).url + "/")
+    page.get_by_text("Conversations").click()
+    page.get_by_role("button", name=QUESTION, exact=True).click()
+    page.get_by_text("It was broken off before its answer was there.").wait_for()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.locator(".answer-text").wait_for()
+
+
 def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server, open_page, tmp_path):
     serving = serve(server, conversations=Conversations(tmp_path / "kept"), token=TOKEN)
     page = open_page(f"{serving.url}/#token={TOKEN}")
@@ -259,13 +270,41 @@ def test_a_conversation_that_is_kept_is_resumed_saved_and_deleted(serve, server,
     page.get_by_text("Conversations").click()
     page.get_by_role("button", name=QUESTION, exact=True).click()
     answered(page, 1)
+    assert page.locator("[aria-current=true]").inner_text() == QUESTION
+    assert page.title() == f"{QUESTION} – KEQA"
     with page.expect_download() as download:
-        page.get_by_role("button", name=f"Save {QUESTION} as md").click()
+        page.get_by_role("button", name=f"Save {QUESTION} as Markdown").click()
     assert f"## {QUESTION}" in Path(download.value.path()).read_text()
     page.get_by_role("button", name=f"Delete {QUESTION}").click()
     page.get_by_text("None is kept yet.").wait_for()
     assert page.locator(".answer-text").count() == 0
     assert TOKEN not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+
+
+def test_what_is_refused_stays_in_the_box_and_is_no_part_of_the_conversation(serve, server, open_page):
+    page = open_page(serve(server, token=TOKEN).url + "/")
+    ask(page, QUESTION)
+    page.get_by_role("status").get_by_text("This server asks for its token").wait_for()
+    page.locator("#token").fill("another")
+    page.keyboard.press("Enter")
+    page.get_by_role("status").get_by_text("This is not the token of this server.").wait_for()
+    assert page.locator(".turn").count() == 0
+    assert page.get_by_label("Question", exact=True).input_value() == QUESTION
+    page.locator("#token").fill(TOKEN)
+    page.keyboard.press("Enter")
+    page.locator(".answer-text").wait_for()
+    assert not page.locator("#token").is_visible()
+
+
+def test_a_server_that_cannot_be_reached_is_asked_again(serving, open_page):
+    page = open_page(serving.url + "/")
+    page.context.set_offline(True)
+    ask(page, QUESTION)
+    page.get_by_role("status").get_by_text("The server cannot be reached").wait_for()
+    assert page.locator(".turn").count() == 0
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.locator(".answer-text").wait_for()
 
 
 def test_a_document_is_dropped_on_the_page_or_chosen(serve, server, open_page, tmp_path):
@@ -281,13 +320,15 @@ def test_a_document_is_dropped_on_the_page_or_chosen(serve, server, open_page, t
         }"""
     )
     page.get_by_text("Added ferry.txt: 1 passage. The next question sees it.").wait_for()
-    for name, content, said in (
-        ("ferry.txt", b"x", "there is a document ferry.txt already"),
-        ("a.txt", b"x" * 101, "larger"),
-    ):
-        page.locator("#chosen").set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
-        page.get_by_role("status").get_by_text(said).wait_for()
-    assert [path.name for path in folder.iterdir()] == ["ferry.txt"]
+    given = {"ferry.txt": b"x", "a.txt": b"x" * 101, "b.pdf": b"no PDF", "Öl & Gas.txt": b"Oil is dear."}
+    kinds = [{"name": name, "mimeType": "text/plain", "buffer": content} for name, content in given.items()]
+    page.locator("#chosen").set_input_files(kinds)
+    page.get_by_role("status").get_by_text("Added Öl & Gas.txt: 1 passage.").wait_for()
+    said = page.get_by_role("status").inner_text()
+    for wrong in ("ferry.txt was not added: there is a document", "a.txt was not added: it is larger", "b.pdf was not"):
+        assert wrong in said
+    assert str(folder) not in said
+    assert {path.name for path in folder.iterdir()} == {"ferry.txt", "Öl & Gas.txt"}
     assert not open_page(serve(server).url + "/").locator("#drop").is_visible()
 
 

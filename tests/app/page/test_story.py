@@ -185,6 +185,15 @@ def test_a_written_answer_cites_its_passages(shown):
         shown(story_page(record.model_copy(update={"written": table}))).locator("table.written td").all_inner_texts()
     )
     assert cells == ["length", f"{EVIL} [1]", "-"]
+    # A report cites passages that carried none of its quizzes.
+    report = Written(
+        style="report", text="One [1]. Two is it [2].", passages=[passage("a"), passage("d"), passage("e", kept=False)]
+    )
+    page = shown(story_page(RECORD.model_copy(update={"written": report})))
+    page.locator("p.written button").nth(1).click()
+    page.locator(".opened").get_by_role("button", name="Back to the answer").click()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Source 2"
+    assert page.get_by_text("What the text cites besides:").locator("..").locator(".passage").count() == 1
 
 
 @pytest.mark.process
