@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from keqa.programs.prediction import (
         Answered,
         AnswerPart,
+        ItemsListed,
         PassagesKept,
         Progress,
         QuizAnswered,
@@ -68,6 +69,7 @@ __all__ = [
     "ConfigurationError",
     "Hit",
     "InputError",
+    "ItemsListed",
     "KeqaError",
     "MissingExtraError",
     "NotInDocumentsError",
@@ -118,8 +120,8 @@ _HOMES = {
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",
-        "keqa.programs.prediction": "Answered AnswerPart PassagesKept Progress QuizAnswered QuizExamined QuizFound "
-        "Rewritten Searching",
+        "keqa.programs.prediction": "Answered AnswerPart ItemsListed PassagesKept Progress QuizAnswered QuizExamined "
+        "QuizFound Rewritten Searching",
         "keqa.programs.saving.folder": "load save",
         "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "
         "read_corpus remove_files sync_folder",

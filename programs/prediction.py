@@ -282,6 +282,22 @@ class PassagesKept(QuizProgress):
 
 
 @dataclass(frozen=True)
+class ItemsListed(Progress):
+    """Passages were gone through for a list.
+
+    Attributes:
+        items: How many items there are by now.
+        passages: In how many passages these were looked for.
+    """
+
+    items: int
+    passages: int
+
+    def __str__(self) -> str:
+        return f"Listed {self.items} from {self.passages} passages"
+
+
+@dataclass(frozen=True)
 class QuizAnswered(QuizProgress):
     """A quiz has its answer, or has none.
 

@@ -10,7 +10,7 @@ from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import ANSWER, ask, searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import Session, context, gather, note, run_blocking
+from keqa.programs.calls.session import Session, context, gather, note, report, run_blocking
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import (
     cited_in,
@@ -22,7 +22,7 @@ from keqa.programs.citations import (
     without_pointers,
 )
 from keqa.programs.declared import Style, WantedStyle
-from keqa.programs.prediction import RecordBuilder
+from keqa.programs.prediction import ItemsListed, RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
@@ -210,6 +210,7 @@ class Writing(Stage):
             for error in failed:
                 note("write", error.cause, error.message, "ended the list")
             brought = _merged(items, [item for step in told for item in step])
+            report(ItemsListed(sum(one.given for one in items), len(passages)))
             if not failed and (len(passages) < wanted or (before and not brought)):
                 break
             more = bool(failed) or wanted == settings.max_passages

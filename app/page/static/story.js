@@ -116,9 +116,11 @@ function bare(text) {
   return text.replaceAll(/\s*\[\d+\]/g, "");
 }
 
-// A text, list or table whose citations lead to their passages; nothing in it is read as Markdown or HTML.
+// A text, list or table whose citations lead to their passages. Of Markdown, bold type and code are shown as such; HTML is text.
 function writtenAnswer({ written, answer, guessed }, sources, places) {
-  const cited = (text) => text.split(/(\[\d+\])/).map((part) => {
+  const cited = (text) => text.split(/(\[\d+\]|\*\*[^*\n]+\*\*|`[^`\n]+`)/).map((part) => {
+    if (/^\*\*./.test(part)) return el("strong", {}, cited(part.slice(2, -2)));
+    if (/^`./.test(part)) return el("code", {}, part.slice(1, -1));
     const number = /^\[\d+\]$/.test(part) ? Number(part.slice(1, -1)) : 0, source = sources[number - 1];
     const place = source && places.get(placeKey(source.id, source.title, source.text));
     return place ? el("button", { type: "button", class: "plain cited", title: source.title || source.id,

@@ -186,10 +186,11 @@ def test_a_written_answer_cites_its_passages(shown):
     )
     assert cells == ["length", f"{EVIL} [1]", "-"]
     # A report cites passages that carried none of its quizzes.
-    report = Written(
-        style="report", text="One [1]. Two is it [2].", passages=[passage("a"), passage("d"), passage("e", kept=False)]
-    )
+    passages = [passage("a"), passage("d"), passage("e", kept=False)]
+    report = Written(style="report", text="**One** [1]. `Two` is it [2]. 2 * 3 ** 4", passages=passages)
     page = shown(story_page(RECORD.model_copy(update={"written": report})))
+    assert page.locator("p.written").inner_text() == "One [1]. Two is it [2]. 2 * 3 ** 4"
+    assert page.locator("p.written :is(strong, code)").all_inner_texts() == ["One", "Two"]
     page.locator("p.written button").nth(1).click()
     page.locator(".opened").get_by_role("button", name="Back to the answer").click()
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Source 2"

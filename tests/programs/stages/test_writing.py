@@ -199,6 +199,14 @@ def test_what_one_call_fails_to_list_costs_its_passages_alone(asked):
     assert (prediction.answer, prediction.record.degradations[-1].action) == ("Ann", "answered in short")
 
 
+def test_a_list_tells_how_many_items_there_are_by_now(scripted, retriever):
+    lm, _ = scripted(replies(listing))
+    program = KEQA(retriever(*WORKERS), lms=keqa.build_roles(lm), style="list", top_k=2)
+    told = [one for one in program.stream(EVERYONE) if isinstance(one, keqa.ItemsListed)]
+    assert told == [keqa.ItemsListed(1, 2), keqa.ItemsListed(2, 4), keqa.ItemsListed(3, 5)]
+    assert str(told[-1]) == "Listed 3 from 5 passages"
+
+
 def test_items_of_one_name_are_one_with_all_their_citations(asked):
     prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing))
     assert prediction.text == "- Ann [1][3]\n- Cleo [2]\n- Eva [4]"
