@@ -153,9 +153,9 @@ class RunFile(Closing):
             return
         before, _, end = _scan(self.path)
         if before.fingerprint != now.fingerprint:
-            found = differences(before, now) or ["it was written by another version of KEQA"]
-            further = [f"{len(found) - _NAMED} more"] * (len(found) > _NAMED)
-            changed = "; ".join([*found[:_NAMED], *further])
+            every = differences(before, now) or ["it was written by another version of KEQA"]
+            further = [f"{len(every) - _NAMED} more"] * (len(every) > _NAMED)
+            changed = "; ".join([*every[:_NAMED], *further])
             raise InputError(
                 f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder "
                 "or label, or delete the file to start over"
