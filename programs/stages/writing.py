@@ -196,7 +196,7 @@ class Writing(Stage):
         size = settings.list_step or settings.top_k
         items: list[Statement] = []
         passages: list[PassageVerdict] = []
-        more = False
+        more = lost = False
         while not more:
             before, wanted = len(passages), min(len(passages) + settings.top_k, settings.max_passages)
             hits = await searched(reading.retriever, question, wanted)
@@ -205,15 +205,18 @@ class Writing(Stage):
             steps = [dict(further[at : at + size]) for at in range(0, len(further), size)]
             failed: list[CallError] = []
             told = await gather([self._items_in(question, one, settings.mark_unsupported, failed) for one in steps])
-            if failed and len(failed) == len(steps) and not before:
+            ended = len(failed) == len(steps)
+            if failed and ended and not before:
                 raise failed[0]
             for error in failed:
-                note("write", error.cause, error.message, "ended the list")
+                note("write", error.cause, error.message, "ended the list" if ended else "listed without them")
+                lost = True
             brought = _merged(items, [item for step in told for item in step])
             report(ItemsListed(sum(one.given for one in items), len(passages)))
-            if not failed and (len(passages) < wanted or (before and not brought)):
+            if ended or len(passages) < wanted or (before and not brought):
                 break
-            more = bool(failed) or wanted == settings.max_passages
+            more = wanted == settings.max_passages
+        more = more or lost
         written = Written(style="list", statements=items, passages=passages, looked_at=len(passages))
         return _renumbered(written.model_copy(update={"more": more and bool(items)})), passages
 

@@ -192,9 +192,9 @@ def test_what_one_call_fails_to_list_costs_its_passages_alone(asked):
     def failing(inputs):
         return {} if "Ann" in inputs["passages"] else listing(inputs)
 
-    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(failing), top_k=5, list_step=1)
+    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(failing), top_k=3, list_step=1)
     assert (prediction.text, prediction.record.written.more) == ("- Cleo [1]\n- ann [2]\n- Eva [3]", True)
-    assert prediction.record.degradations[-1].action == "ended the list"
+    assert prediction.record.degradations[-1].action == "listed without them"
     prediction, _ = asked(EVERYONE, *WORKERS[:1], reply=replies(failing, answer="Ann"))
     assert (prediction.answer, prediction.record.degradations[-1].action) == ("Ann", "answered in short")
 
