@@ -203,12 +203,12 @@ class Writing(Stage):
             passages += unjudged(hits, "gone through for the list", kept=False)[before:]
             further = [(number, self.shown(one)) for number, one in enumerate(passages[before:], before + 1)]
             steps = [dict(further[at : at + size]) for at in range(0, len(further), size)]
-            failed: list[CallError] = []
+            failed: dict[int, CallError] = {}
             told = await gather([self._items_in(question, one, settings.mark_unsupported, failed) for one in steps])
-            ended = len(failed) == len(steps)
-            if failed and ended and not before:
-                raise failed[0]
-            for error in failed:
+            ended, errors = len(failed) == len(further), list(dict.fromkeys(failed.values()))
+            if errors and ended and not before:
+                raise errors[0]
+            for error in errors:
                 note("write", error.cause, error.message, "ended the list" if ended else "listed without them")
                 lost = True
             brought = _merged(items, [item for step in told for item in step])
@@ -221,15 +221,18 @@ class Writing(Stage):
         return _renumbered(written.model_copy(update={"more": more and bool(items)})), passages
 
     async def _items_in(
-        self, question: str, passages: dict[int, str], mark: bool, failed: list[CallError]
+        self, question: str, passages: dict[int, str], mark: bool, failed: dict[int, CallError]
     ) -> list[Statement]:
-        """The items that passages tell; where these, or all that they tell, are too long for a call, from several."""
+        """The items that passages tell; where these, or all that they tell, are too long for a call, from several.
+
+        Those of which a call failed are told in `failed`, with the error.
+        """
         shown = dict(passages)
         try:
             reply = await ask(self.items, "write", fitting=shown, question=question)
         except CallError as error:
             if error.cause != "TruncatedReplyError" or len(shown) < 2:
-                failed.append(error)
+                failed.update(dict.fromkeys(passages, error))
                 return []
             shown = dict([*shown.items()][: len(shown) // 2])
             note("write", error.cause, error.message, f"listed from {len(shown)} of them", harmless=True)

@@ -199,6 +199,17 @@ def test_what_one_call_fails_to_list_costs_its_passages_alone(asked):
     assert (prediction.answer, prediction.record.degradations[-1].action) == ("Ann", "answered in short")
 
 
+def test_a_half_that_cannot_be_listed_costs_no_other(scripted, retriever):
+    def cut(inputs):
+        many = len(json.loads(inputs["passages"])) > 2
+        return '[[ ## items ## ]]\n["A' if many or "Ann" in inputs["passages"] else listing(inputs)
+
+    lm, engine = scripted(replies(cut))
+    engine.finish_reason = "length"
+    prediction = KEQA(retriever(*WORKERS[:3], WORKERS[4]), lms=keqa.build_roles(lm), style="list")(EVERYONE)
+    assert (prediction.text, prediction.record.written.more) == ("- Cleo [1]\n- Eva [2]", True)
+
+
 def test_a_list_tells_how_many_items_there_are_by_now(scripted, retriever):
     lm, _ = scripted(replies(listing))
     program = KEQA(retriever(*WORKERS), lms=keqa.build_roles(lm), style="list", top_k=2)
