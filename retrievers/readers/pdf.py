@@ -27,14 +27,6 @@ _MOST_ON_PAGE = 100
 _MOST_PAGES = 20_000
 # What a PDF holds is packed, by about so much.
 _PACKED = 10
-# Of fewer pages nothing tells what runs through them.
-_FEWEST_PAGES = 3
-# What is like a year may be what a page is about.
-_COUNT = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))[0-9]{1,5}(?!\d)")
-# "Status: open" and whole sentences say something of their page, on whatever other pages they stand.
-_TOLD = re.compile(r"[^\W\d]:\s+\S|\w\s+\w+\s+[^\W\d]+[.!?]$")
-_BY_NAME = re.compile(r"[^\W\d_]|§")
-_BESIDE = "\0"
 # A title is set larger than the rest of its page, by as much at least.
 _LARGER = 1.2
 _SHORTEST_TITLE = 4
@@ -63,7 +55,7 @@ def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     except Exception as error:
         raise RefusedError("damaged", str(error)) from error
     title = given_title(stated, _largest(sized))
-    return ReadDocument(title, _sections(_without_running(pages), _headings(reader)), iso_date(changed))
+    return ReadDocument(title, _sections(pages, _headings(reader)), iso_date(changed))
 
 
 def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
@@ -81,39 +73,6 @@ def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
         if size > MOST_TEXT:
             raise RefusedError("too large", f"it has more than {MOST_TEXT:,} characters: divide it")
     return found
-
-
-def _without_running(pages: list[str]) -> list[str]:
-    """The pages without page numbers, and without what most of them begin or end with, but for the first that does."""
-    if len(pages) < _FEWEST_PAGES:
-        return pages
-    lines, kept = [page.splitlines(keepends=True) for page in pages], set[str]()
-    # A running head may have two lines, and so may a foot.
-    for end in (0, 0, -1, -1):
-        found = list[set[str]]()
-        for number, page in enumerate(lines):
-            while page and not page[end].strip():
-                del page[end]
-            found.append(_running_forms(page[end], number, foot=end < 0) if len(page) > 1 else set())
-        counts = Counter(form for forms in found for form in forms)
-        for page, forms in zip(lines, found, strict=True):
-            most = max(forms, key=counts.__getitem__, default="")
-            if counts[most] <= len(pages) / 2:
-                continue
-            if _BESIDE in most or most in kept:
-                del page[end]
-            kept.add(most)
-    return ["".join(page) for page in lines]
-
-
-def _running_forms(line: str, number: int, *, foot: bool) -> set[str]:
-    """A line as it may come again: as it is, and with one of its numbers as a distance from that of the page."""
-    text = one_line(line)
-    if len(line) > LONGEST_HEADING or _TOLD.search(text):
-        return set()
-    # At the top, "Exercise 3" is what the page is about.
-    counted = _COUNT.finditer(text) if foot or not _BY_NAME.search(text) else ()
-    return {text} | {f"{text[: one.start()]}{_BESIDE}{int(one[0]) - number}{text[one.end() :]}" for one in counted}
 
 
 def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSection]:

@@ -130,27 +130,6 @@ def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(t
         assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
 
 
-def test_what_runs_through_the_pages_of_a_pdf_is_in_the_passages_of_none_but_the_first(tmp_path):
-    def shown(said, head="Rules of the harbour", *before):
-        pages = [
-            [(10, line) for line in (head.format(number), text, f"{text} So it is.", f"Page {number} of 4, 2024")]
-            for number, text in enumerate(said, start=3)
-        ]
-        return [one.text for one in read(tmp_path / "x.pdf", files.pdf([*before, *pages]))]
-
-    said = ["A wall is here.", "A ship pays 40.", "It pays on Monday.", "Nobody pays on Sunday."]
-    first, *others = (f"{one} {one} So it is." for one in said)
-    cover = [(10, "Cover"), (10, "2024")]
-    assert shown(said, "Rules of the harbour", cover) == ["Cover 2024", f"Rules of the harbour {first}", *others]
-    # What a page is about stays, and so do the rows of a table; and what of two pages is the same tells nothing.
-    for head in ("Exercise {0}", "§ {0}", "199{0}", "{0} 1{0} 7"):
-        assert all(head.format(number) in " ".join(shown(said, head)) for number in range(3, 7))
-    assert " ".join(shown(said[:2])).count("Rules of the harbour") == 2
-    # What is said of several pages alike is said of each.
-    for line in ("Status: open", "The deposit is 500 euros."):
-        assert all(one.startswith(line) for one in shown(said, line))
-
-
 def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long har-")], [(10, "bour wall. It is old.")]]))
     assert [(one.text, one.place.page) for one in found] == [("A long harbour wall.", 1), ("It is old.", 2)]
