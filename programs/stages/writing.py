@@ -204,14 +204,14 @@ class Writing(Stage):
             further = [(number, self.shown(one)) for number, one in enumerate(passages[before:], before + 1)]
             steps = [dict(further[at : at + size]) for at in range(0, len(further), size)]
             failed: dict[int, CallError] = {}
-            told = await gather([self._items_in(question, one, settings.mark_unsupported, failed) for one in steps])
+            listed = await gather([self._items_in(question, one, settings.mark_unsupported, failed) for one in steps])
             ended, errors = len(failed) == len(further), list(dict.fromkeys(failed.values()))
             if errors and ended and not before:
                 raise errors[0]
             for error in errors:
                 note("write", error.cause, error.message, "ended the list" if ended else "listed without them")
                 lost = True
-            brought = _merged(items, [item for step in told for item in step])
+            brought = _merged(items, [item for step in listed for item in step])
             report(ItemsListed(sum(one.given for one in items), len(passages)))
             if ended or len(passages) < wanted or (before and not brought):
                 break
@@ -225,7 +225,7 @@ class Writing(Stage):
     ) -> list[Statement]:
         """The items that passages tell; where these, or all that they tell, are too long for a call, from several.
 
-        Those of which a call failed are told in `failed`, with the error.
+        Passages whose call failed are added to `failed`, with the error.
         """
         shown = dict(passages)
         try:
