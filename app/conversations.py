@@ -21,7 +21,7 @@ from keqa.programs.fingerprint import digest, program_spec, retriever_spec
 from keqa.programs.prediction import Source, sources_of
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord
-from keqa.programs.unanswered import said
+from keqa.programs.unanswered import answer_text
 from keqa.retrievers import Retriever
 from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.untrusted import open_regular, read_path
@@ -219,7 +219,7 @@ def _paragraphs(conversation: Conversation, link: Callable[[Source], str | None]
         if turn.record is None:
             yield plain_markdown(turn.error or "No answer: it was broken off.")
             continue
-        yield harmless(said(turn.record))
+        yield harmless(answer_text(turn.record))
         if listed := sources_text(sources_of(turn.record), link):
             yield listed
 

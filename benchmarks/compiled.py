@@ -171,11 +171,11 @@ def _cases(
 
 
 def _kind(quiz: str, gold: str, hit: Hit, once: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    entity, said = hit.passage.id.split("/")[1], set(tokens(hit.passage.text))
-    if entity in quiz and set(tokens(gold)) <= said:
+    entity, words = hit.passage.id.split("/")[1], set(tokens(hit.passage.text))
+    if entity in quiz and set(tokens(gold)) <= words:
         return "helpful"
     past = once.get((entity, gold), ()) if entity in quiz else ()
-    return "out of date" if any(set(tokens(value)) <= said for value in past) else "others"
+    return "out of date" if any(set(tokens(value)) <= words for value in past) else "others"
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ class Tally:
     def ended(self, work: Callable[[], Any], *typed: type[Exception]) -> list[str]:
         """Count how some work ends; the causes of failures that it notes."""
         try:
-            said = work()
+            result = work()
         except typed as error:
             self.typed += 1
             return [getattr(error, "cause", "")]
@@ -181,7 +181,7 @@ class Tally:
             self.broken[type(error).__name__] += 1
             return []
         self.values += 1
-        return [note.cause for note in said.record.degradations] if isinstance(said, dspy.Prediction) else []
+        return [note.cause for note in result.record.degradations] if isinstance(result, dspy.Prediction) else []
 
 
 def methods() -> dict[str, Callable[[str], Any]]:
@@ -253,8 +253,8 @@ def main(arguments: list[str] | None = None) -> int:
         rows.append(row | {"anything else": broken or 0, "slowest, s": tally.slowest})
     show(rows)
     total, kept = sum(tally.replies for tally in found.values()), all(tally.kept for tally in found.values())
-    said = f"each ended in a value or a typed error, in less than {SLOWEST} s" if kept else "the promise is broken"
-    print(f"{total:,} replies: {said}")
+    verdict = f"each ended in a value or a typed error, in less than {SLOWEST} s" if kept else "the promise is broken"
+    print(f"{total:,} replies: {verdict}")
     return 0 if kept and total else 1
 
 

@@ -131,8 +131,8 @@ class _TripleWriter(KSLLM):
 def triples(lm: str, own: Sequence[Context], out: Path) -> list[list[str]]:
     out.parent.mkdir(parents=True, exist_ok=True)
     program = _TripleWriter(None, lms=build_roles(lm, max_tokens=_MAX_TOKENS))
-    said = {id(one): record["answer"] for one, record in recorded(program, own, out, in_flight=16)}
-    answers = [said.get(id(one)) or _NONE for one in own]
+    answers_by = {id(one): record["answer"] for one, record in recorded(program, own, out, in_flight=16)}
+    answers = [answers_by.get(id(one)) or _NONE for one in own]
     return [[] if one == _NONE else one.split("\n") for one in answers]
 
 

@@ -32,8 +32,8 @@ class Replies:
             "Judge whether the passage": {"helpful": str("Passage 0 " in prompt)},
             "Explain what": {"explanation": "The deepest is lake 0.", "answer": "lake 0"},
         }
-        said = next((said for begin, said in fields.items() if begin in system), {"answer": "90 metres"})
-        return [markers(**said)] * n
+        fields_of = next((fields_of for begin, fields_of in fields.items() if begin in system), {"answer": "90 metres"})
+        return [markers(**fields_of)] * n
 
 
 def replying(quizzes: int) -> Beside:

@@ -140,9 +140,9 @@ def _learned_from(learned: Sequence[RecordedOutcome], test: Sequence[RecordedOut
     learner, right = Learner([replaced.model_copy(update=_TWO) for replaced in learned]), [one.right for one in test]
     found: dict[str, Any] = {"dev questions": len(learned)}
     for count, name in ((1, "before retrieval"), (2, "after one")):
-        said, seen = memories(learner, test, count), learner.steps[count - 1]
+        scores, seen = memories(learner, test, count), learner.steps[count - 1]
         held = area(seen.probabilities[:, 0], seen.right[:, 0] > 0)
-        found |= {f"{name}, dev held out": held, f"{name}, test": area(said, np.array(right))}
+        found |= {f"{name}, dev held out": held, f"{name}, test": area(scores, np.array(right))}
     return found
 
 

@@ -89,8 +89,8 @@ def by_server(url: str, prompts: Prompts, most: int, about: dict[str, Any]) -> l
         asked = {"n_predict": most, "temperature": 0, "ignore_eos": True, "cache_prompt": keeps}
         sums: Counter[str] = Counter()
         for tokens, _ in prompts:
-            said = httpx.post(f"{url}/completion", json={"prompt": tokens, **asked}, timeout=600).raise_for_status()
-            sums.update(said.json()["timings"])
+            reply = httpx.post(f"{url}/completion", json={"prompt": tokens, **asked}, timeout=600).raise_for_status()
+            sums.update(reply.json()["timings"])
         speeds = {"prompt tokens/s": 1000 * total / sums["prompt_ms"]}
         speeds["written/s"] = 1000 * sums["predicted_n"] / sums["predicted_ms"]
         rows.append(about | {"by": name, "read": sums["prompt_n"], **speeds})

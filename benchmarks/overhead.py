@@ -54,7 +54,7 @@ def ways(api_base: str, calls: int, questions: int) -> dict[str, Callable[[], An
     at: dict[str, Any] = {"api_base": api_base, "api_key": "any"}
     uncached = {**at, "cache": False, "num_retries": 0}
     inputs = [{"quiz": f"How deep is lake {number}?", "answer_type": "short", "choices": []} for number in range(calls)]
-    said = {"messages": adapter().format(AnswerQuiz, [], inputs[0]), "temperature": 0.0}
+    request = {"messages": adapter().format(AnswerQuiz, [], inputs[0]), "temperature": 0.0}
     client, litellm = openai.OpenAI(base_url=api_base, api_key="any", max_retries=0), quiet_litellm()
 
     def times(call: Callable[[], Any]) -> Callable[[], Any]:
@@ -82,8 +82,8 @@ def ways(api_base: str, calls: int, questions: int) -> dict[str, Callable[[], An
         return run
 
     return {
-        "openai client": times(lambda: client.chat.completions.create(model="scripted", **said)),
-        "LiteLLM": times(lambda: litellm.completion("openai/scripted", **at, **said)),
+        "openai client": times(lambda: client.chat.completions.create(model="scripted", **request)),
+        "LiteLLM": times(lambda: litellm.completion("openai/scripted", **at, **request)),
         "DSPy": bare("lm15"),
         "DSPy, LiteLLM": bare("litellm"),
         "closed book": whole(ClosedBook(), "openai/scripted", calls),

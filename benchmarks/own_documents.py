@@ -49,7 +49,7 @@ _SAYING_SO = re.compile(r"\b(?:UNKNOWN|NOT FOUND|NOT STATED|NOT IN THE DOCUMENTS
 _BROKEN = {asked.question: asked.quizzes for asked in QUESTIONS if asked.quizzes}
 
 
-class _Told(NamedTuple):
+class _Instructed(NamedTuple):
     """A prompt's word for not knowing."""
 
     word: str
@@ -63,22 +63,22 @@ def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> li
     described = system.partition("Your output fields are:")[2].partition("All interactions")[0]
     outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
     found = _SAYING_SO.search(system)
-    told = _Told(found.group() if found else "", "contradict" in system)
+    instructed = _Instructed(found.group() if found else "", "contradict" in system)
     # Requests for more samples of the same are further draws.
     seeds = (f"{body['model']}|{number}|{last}" for number in range(n))
-    return [markers(**{name: _value(name, kind, given, seed, told) for name, kind in outputs}) for seed in seeds]
+    return [markers(**{name: _value(name, kind, given, seed, instructed) for name, kind in outputs}) for seed in seeds]
 
 
-def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Told) -> str:
+def _value(name: str, kind: str, given: Mapping[str, str], seed: str, instructed: _Instructed) -> str:
     quiz = given.get("quiz") or given.get("question") or ""
     parts = _BROKEN.get(quiz, (quiz,))
     if name == "quizzes":
         return json.dumps(list(parts), ensure_ascii=False)
     if name == "drafts":
-        return json.dumps([_answer([], part, f"{seed}|{part}", told) for part in parts], ensure_ascii=False)
+        return json.dumps([_answer([], part, f"{seed}|{part}", instructed) for part in parts], ensure_ascii=False)
     if name == "citations":
         # It reads as it does where it is not asked to cite, and cites what it read.
-        answer, passages = _answer(_listed(given["passages"]), quiz, seed, told), _numbered(given["passages"])
+        answer, passages = _answer(_listed(given["passages"]), quiz, seed, instructed), _numbered(given["passages"])
         return str([number for number, text in passages.items() if _read(text, quiz) == answer])
     if kind.startswith("list[bool]"):
         return json.dumps([_helps(passage, quiz, seed) for passage in _listed(given.get("passages", ""))])
@@ -90,7 +90,7 @@ def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Tol
         last = (_listed(given["answered_quizzes"]) or [""])[-1]
         return re.split(r"[?？]\s*", last, maxsplit=1)[-1] or last
     if name == "answer":
-        return _answer(_listed(given.get("passages", "")), quiz, seed, told)
+        return _answer(_listed(given.get("passages", "")), quiz, seed, instructed)
     return "As the quizzes say." if kind == "str" else "[]"
 
 
@@ -112,17 +112,21 @@ def _helps(passage: str, quiz: str, seed: str) -> bool:
     return found if not found and not shared else found == _drawn(f"errs|{passage}|{seed}", 8)
 
 
-def _answer(passages: Sequence[str], quiz: str, seed: str, told: _Told) -> str:
+def _answer(passages: Sequence[str], quiz: str, seed: str, instructed: _Instructed) -> str:
     read = [(max(_DATE.findall(passage), default=""), value) for passage in passages if (value := _read(passage, quiz))]
     if read:
         newest = [value for date, value in read if date == max(read)[0]]
-        contradict = told.of_contradictions and len(set(newest)) > 1
-        return told.word if contradict and _drawn(f"obeys|{seed}", 4) else newest[0]
+        contradict = instructed.of_contradictions and len(set(newest)) > 1
+        return instructed.word if contradict and _drawn(f"obeys|{seed}", 4) else newest[0]
     language = "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
     language = "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else language
     model = seed.partition("|")[0]
     if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
-        return told.word if told.word and _drawn(f"obeys|{seed}", 4) else _of(_RULES["refusals"][language], seed)
+        return (
+            instructed.word
+            if instructed.word and _drawn(f"obeys|{seed}", 4)
+            else _of(_RULES["refusals"][language], seed)
+        )
     guesses = next(pool for asked, pool in _RULES["guesses"].items() if re.search(asked, quiz, re.IGNORECASE))
     return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
 
@@ -131,15 +135,15 @@ def _read(passage: str, quiz: str) -> str | None:
     if quiz in _BROKEN:
         # What its parts ask for is no answer to it.
         return None
-    for asked, said in _RULES["reading"].items():
+    for asked, pattern in _RULES["reading"].items():
         if wanted := re.search(asked, quiz):
-            found = re.search(said.replace("{0}", re.escape(wanted.group(wanted.lastindex or 0))), passage)
+            found = re.search(pattern.replace("{0}", re.escape(wanted.group(wanted.lastindex or 0))), passage)
             return found.group(1) if found else None
     return None
 
 
 def is_refusal(answer: str) -> bool:
-    known = {_bare(said) for pool in _RULES["refusals"].values() for said in pool}
+    known = {_bare(text) for pool in _RULES["refusals"].values() for text in pool}
     return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
 
 
@@ -179,8 +183,8 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
     answer = record["answer"] or ""
     finding = record["answer_source"] == "unanswered"
     declined = bool(answer) and (finding or is_refusal(answer) or is_abstention(answer))
-    said = not declined and bool(answer)
-    right = said and bool(asked.answers) and contains_answer(answer, asked.answers)
+    answered = not declined and bool(answer)
+    right = answered and bool(asked.answers) and contains_answer(answer, asked.answers)
     parts = [*record["quizzes"], *([record["fallback"]] if record["fallback"] else [])]
     sources = [one for part in parts if part["source"] == "passages" for one in part["passages"] if one["kept"]]
     from_passages = right and bool(sources)
@@ -189,11 +193,11 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
         "right": right,
         "declined": declined,
         "finding": finding,
-        "wrong": said and not right,
+        "wrong": answered and not right,
         "read": from_passages,
         "cited": from_passages and any(_is_at(one, asked) for one in sources),
         "file": from_passages and any(one["file"] == asked.file for one in sources),
-        "old": said and bool(asked.outdated) and contains_answer(answer, [asked.outdated]) and not right,
+        "old": answered and bool(asked.outdated) and contains_answer(answer, [asked.outdated]) and not right,
         "guess": bool(record.get("guessed")),
         "failed": not answer,
         "calls": replies_of(record),

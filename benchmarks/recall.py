@@ -44,7 +44,7 @@ ENGINES = ("bm25", "dense", "hybrid")
 # How far an engine may be below what it is compared with.
 _POINT = 0.01
 _TOWNS = 60
-SAID = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
+LANGUAGES = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
 """For each language what towns are called, what any passage begins with, and what is said and asked of each topic."""
 
 
@@ -130,8 +130,8 @@ def prepared(case: Case, folder: Path, engines: Sequence[str]) -> Iterator[tuple
     with suppress(KeqaError):
         there = facts_of(folder / "dense")[0]["source_hash"]
     if there != manifest.source_hash:
-        said = f"{folder.name}: {{:,}} of {{:,}} encoded\n"
-        build_dense(case.passages, folder / "dense", progress=lambda *done: sys.stderr.write(said.format(*done)))
+        line = f"{folder.name}: {{:,}} of {{:,}} encoded\n"
+        build_dense(case.passages, folder / "dense", progress=lambda *done: sys.stderr.write(line.format(*done)))
     dense = open_index(folder / "dense")
     yield "dense", dense
     if "hybrid" in engines:
@@ -164,13 +164,13 @@ def row_of(case: Case, found: dict[str, float], cluster: dict[str, float]) -> tu
 
 
 def invented(language: str) -> Case:
-    said, drawn = SAID[language], random.Random(language)
-    parts = said["towns"].split()
+    words, drawn = LANGUAGES[language], random.Random(language)
+    parts = words["towns"].split()
     names = sorted({"".join(drawn.sample(parts, 2)).capitalize() for _ in range(3 * _TOWNS)})
     passages = []
     for town in drawn.sample(names, _TOWNS):
-        for told, asked in (topic.split("|") for topic in said["topics"]):
-            passages.append((f"{said['begins'].format(town=town)} {told}", [asked.format(town=town)]))
+        for stated, asked in (topic.split("|") for topic in words["topics"]):
+            passages.append((f"{words['begins'].format(town=town)} {stated}", [asked.format(town=town)]))
     return Case.of_language(language, passages)
 
 
@@ -184,7 +184,7 @@ def xquad(path: Path, language: str) -> Case:
 
 def in_languages(data: Path) -> int:
     cases = []
-    for language in SAID:
+    for language in LANGUAGES:
         path = data / "squad" / f"xquad.{language}.json"
         cases.append(xquad(path, language) if path.is_file() else invented(language))
     rows = []

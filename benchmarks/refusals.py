@@ -120,8 +120,8 @@ def prose(folder: Path, language: str, held_out: bool = False) -> list[str]:
         for path in sorted(folder.glob(f"**/{place}/LC_MESSAGES/*.mo")):
             if (path.stem in HELD_OUT) is held_out and "timezones" not in path.stem:
                 with path.open("rb") as stream:
-                    said = gettext.GNUTranslations(stream)._catalog
-                for english, text in said.items():
+                    catalogue = gettext.GNUTranslations(stream)._catalog
+                for english, text in catalogue.items():
                     if isinstance(english, str) and english and not _LIKE_A_REFUSAL.search(english):
                         found |= dict.fromkeys(_plain(english.split("\x04")[-1] if language == "en" else text))
     for place in [] if held_out else places:
@@ -155,8 +155,8 @@ def held_out_answers(folder: Path, parts: dict[str, list[str]], language: str, c
     def fill(texts: list[str], copies: int) -> list[str]:
         return list({filled(text, True, parts, NEW_NAMES, draw) for text in texts for _ in range(copies)})
 
-    said = prose(folder, language, held_out=True)
-    return [fill(parts["held_out_answers"], 8), fill(draw.sample(said, min(count, len(said))), 1)]
+    texts = prose(folder, language, held_out=True)
+    return [fill(parts["held_out_answers"], 8), fill(draw.sample(texts, min(count, len(texts))), 1)]
 
 
 def samples(data: Path, texts: Path, copies: int = 8, most: int = 4000) -> tuple[list[set[int]], list[bool]]:
@@ -174,9 +174,12 @@ def samples(data: Path, texts: Path, copies: int = 8, most: int = 4000) -> tuple
     names = [*NAMES * 20, *(text for text in ordinary if len(text) < 30)]
     for language, parts in lists().items():
         answers = parts["answers"] + parts["short"]
-        said = prose(texts, language)
+        prose_texts = prose(texts, language)
         # Whatever is asked for says nothing of whether a sentence refuses, either.
-        parts = {**parts, "asked": parts["asked"] * 100 + stretches(draw.sample(said, min(3000, len(said))), draw)}
+        parts = {
+            **parts,
+            "asked": parts["asked"] * 100 + stretches(draw.sample(prose_texts, min(3000, len(prose_texts))), draw),
+        }
         # An answer behind a refusal is one, too; a refusal said twice adds none.
         rows = [(text, True, later) for later in (False, True) for text in parts["refusals"]]
         rows += [(text, True, True) for text in parts["continued"] * 2]
@@ -184,7 +187,7 @@ def samples(data: Path, texts: Path, copies: int = 8, most: int = 4000) -> tuple
         rows += [(text, False, False) for text in parts["advice"]]
         for (text, refusing, later), _ in itertools.product(rows, range(copies)):
             add(filled(text, refusing, parts, names, draw), refusing, later)
-        for text in draw.sample(said, min(most, len(said))):
+        for text in draw.sample(prose_texts, min(most, len(prose_texts))):
             add(filled(text, False, parts, names, draw), False, draw.random() < 0.2)
     for text in ordinary:
         add(text, False, draw.random() < 0.2)

@@ -173,7 +173,7 @@ class Verdict(NamedTuple):
 
 def judged(row: Row, record: Mapping[str, Any], share: float | None = None) -> Verdict:
     """Read a record of a run file, as it is or as it would be by a share of words."""
-    answer = _said(record, share)
+    answer = _answer_of(record, share)
     own = _QUOTED.sub("", answer)
     declined = not own or is_abstention(answer)
     asked_for = _NOT_BY_DECLINING.get(row.kind)
@@ -183,7 +183,7 @@ def judged(row: Row, record: Mapping[str, Any], share: float | None = None) -> V
     return Verdict(row.kind, bool(row.answers), right, declined, acceptable, replies_of(record))
 
 
-def _said(record: Mapping[str, Any], share: float | None) -> str:
+def _answer_of(record: Mapping[str, Any], share: float | None) -> str:
     """The answer, empty where it was declined: by a share of words, if any, in the place of what support was judged."""
     parts = [record["fallback"]] if record["fallback"] else record["quizzes"]
     declined = record["answer_source"] == "unanswered"

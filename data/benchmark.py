@@ -109,8 +109,8 @@ class Benchmark:
         except Exception as error:
             # The errors of five libraries arrive here: of the hub, of the network, of the cache, of Arrow, of pandas.
             failed = f"{hub.repository} ({part}) could not be loaded from the Hugging Face hub: {type(error).__name__}"
-            said = f"{' '.join(str(error).split())[:300]}. With a file of {title} at hand, load it as {file}"
-            raise InputError(f"{failed}: {said}") from error
+            advice = f"{' '.join(str(error).split())[:300]}. With a file of {title} at hand, load it as {file}"
+            raise InputError(f"{failed}: {advice}") from error
         return rows
 
     def _file(self, path: Path, split: str | None) -> Path:

@@ -206,9 +206,9 @@ def _is_marked(value: Any) -> bool | None:
     if is_missing(value):
         return None
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if (said := words.get(str(value).strip().lower())) is None:
+    if (marked := words.get(str(value).strip().lower())) is None:
         raise InputError(f"unanswerable must be true or false, not {value!r}")
-    return said
+    return marked
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

@@ -208,17 +208,17 @@ def broken_references(quizzes: Sequence[Quiz]) -> list[BrokenReference]:
             if number == quiz.index:
                 broken.append(BrokenReference(quiz.index, "SelfReference", f"refers to itself, #{number}", True))
             elif number not in numbers:
-                told = f"refers to #{number}, which is not there"
-                broken.append(BrokenReference(quiz.index, "MissingReference", told, True))
+                problem = f"refers to #{number}, which is not there"
+                broken.append(BrokenReference(quiz.index, "MissingReference", problem, True))
             elif number > quiz.index:
-                told = f"refers to #{number}, which comes later"
-                broken.append(BrokenReference(quiz.index, "LaterReference", told, False))
+                problem = f"refers to #{number}, which comes later"
+                broken.append(BrokenReference(quiz.index, "LaterReference", problem, False))
     graph = {quiz.index: {n for n in quiz.depends_on if n in numbers and n != quiz.index} for quiz in quizzes}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        told = f"quizzes wait for each other: {' -> '.join(f'#{number}' for number in error.args[1])}"
-        broken.append(BrokenReference(min(error.args[1]), "ReferenceCycle", told, True))
+        problem = f"quizzes wait for each other: {' -> '.join(f'#{number}' for number in error.args[1])}"
+        broken.append(BrokenReference(min(error.args[1]), "ReferenceCycle", problem, True))
     return broken
 
 

@@ -48,7 +48,7 @@ def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
     """The same with their places, as ranges of bytes."""
     path = Path(path)
     places = _scan(path)[1]
-    with _told(path, "read"), path.open("rb") as stream:
+    with _naming(path, "read"), path.open("rb") as stream:
         for number, place in places.values():
             stream.seek(place.start)
             try:
@@ -60,7 +60,7 @@ def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
 def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
     """The header, by id the number and place of each question's line in the header's order, and the end of the last."""
     header, places, end = None, {}, 0
-    with _told(path, "read"), path.open("rb") as stream:
+    with _naming(path, "read"), path.open("rb") as stream:
         for number, data in enumerate(stream, start=1):
             if header is not None and not data.endswith(b"\n"):
                 break
@@ -98,7 +98,7 @@ def _damaged(path: Path, number: int, reason: str) -> InputError:
 
 
 @contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
+def _naming(path: Path, what: str) -> Iterator[None]:
     """Says of a file that it cannot be read, or written."""
     try:
         yield
@@ -132,7 +132,7 @@ class RunFile(Closing):
         found: Callable[[RunLine], None] = lambda line: None,
     ) -> "RunFile":
         """Begin a file, or resume one."""
-        with _told(path, "written"):
+        with _naming(path, "written"):
             private_folder(path.parent)
             with ExitStack() as failed:
                 file = cls(path, header, _held(path))
@@ -189,7 +189,7 @@ class RunFile(Closing):
 
     def add(self, line: RunLine) -> None:
         """Keep a question's line; a kill does not take it any more. Safe to call from many threads."""
-        with self._lock, _told(self.path, "written"):
+        with self._lock, _naming(self.path, "written"):
             append(self._stream, run_line(line))
             self._done.add(line.id)
 
@@ -200,6 +200,6 @@ class RunFile(Closing):
 def forget_unasked(path: Path) -> None:
     """Remove a run file that holds no question, so that nobody takes it for a run."""
     if path.exists():
-        with _told(path, "written"), _held(path):
+        with _naming(path, "written"), _held(path):
             if next(iter_lines(path), None) is None:
                 path.unlink()

@@ -217,8 +217,8 @@ class _StreamedReply:
             return self._about
         if self._reason is None:
             return None
-        said = {name: "".join(texts) for name, texts in {"content": [], **self._texts}.items()}
-        choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": self._reason}
+        texts = {name: "".join(texts) for name, texts in {"content": [], **self._texts}.items()}
+        choice = {"index": 0, "message": {"role": "assistant", **texts}, "finish_reason": self._reason}
         return {**self._about, "object": "chat.completion", "choices": [choice]}
 
 

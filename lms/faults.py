@@ -48,11 +48,11 @@ def known(error: LMError, model: str) -> LMError:
     # anything.
     for one in chain(error):
         if isinstance(one, ImportError):
-            told = f"the provider needs a Python package that is not installed: {one}"
-            return LMConfigurationError(told, model=model)
+            advice = f"the provider needs a Python package that is not installed: {one}"
+            return LMConfigurationError(advice, model=model)
         if (type(one).__module__.split(".")[0], type(one).__name__) in _NO_CREDENTIALS:
-            told = "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
-            return LMConfigurationError(told, model=model)
+            advice = "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
+            return LMConfigurationError(advice, model=model)
     if large := too_large(error):
         return LMServerError(str(large), model=model, status=200, provider_code=UNREADABLE)
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
@@ -67,9 +67,11 @@ def known(error: LMError, model: str) -> LMError:
     asked = error.retry_after
     if asked is None or asked <= LONGEST_WAIT:
         return error
-    told = f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer than "
-    told += f"the {LONGEST_WAIT:.0f} seconds that are waited"
-    return type(error)(told, model=model, status=error.status, retry_after=asked)
+    advice = (
+        f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer than "
+    )
+    advice += f"the {LONGEST_WAIT:.0f} seconds that are waited"
+    return type(error)(advice, model=model, status=error.status, retry_after=asked)
 
 
 def is_tried_again(error: LMError) -> bool:
@@ -102,11 +104,11 @@ def hide_echoes(reply: Any, lm: Any) -> None:
     for choice in reply.choices:
         for part in (choice, getattr(choice, "message", None)):
             for name in ("text", "content", "reasoning_content"):
-                said: Any = getattr(part, name, None)
-                for key in keys if isinstance(said, str) else ():
-                    if key in said:
-                        said = said.replace(key, SECRET)
-                        setattr(part, name, said)
+                value: Any = getattr(part, name, None)
+                for key in keys if isinstance(value, str) else ():
+                    if key in value:
+                        value = value.replace(key, SECRET)
+                        setattr(part, name, value)
                         # They spell it once more.
                         choice.logprobs = None
 

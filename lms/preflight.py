@@ -43,7 +43,7 @@ _KEYS = {
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
 }
 """The variables that hold the key of a provider, where they are not called after it."""
-_TOLD = {
+_ADVICE = {
     "SSLError": "the connection to {place} is not secure: its certificate is not trusted, or it has none",
     "LMConfigurationError": "{error}",
     "LMAuthError": "{place} does not accept the key: check {variable} in the environment, or api_key",
@@ -175,7 +175,7 @@ class _Server:
             headers.setdefault("Authorization", f"Bearer {key}")
         return await listed(f"{self.address.rstrip('/')}/{path}", *keys, wait=_SECONDS, headers=headers)
 
-    async def told(self, error: Exception) -> str | None:
+    async def advice(self, error: Exception) -> str | None:
         """What to put right; None where the server is there, and the fault may pass."""
         import httpx
         from dspy.utils.exceptions import LMUnsupportedModelError
@@ -196,7 +196,7 @@ class _Server:
             found = ["no reply"]
         elif self.is_keyless and "LMAuthError" in found:
             found = ["without a key"]
-        words = next((_TOLD[one] for one in found if one in _TOLD), None)
+        words = next((_ADVICE[one] for one in found if one in _ADVICE), None)
         return words and words.format(place=self.place, variable=self.variable, error=error)
 
     def lacks_model(self, names: list[str]) -> str:
@@ -234,7 +234,7 @@ async def _problem(lm: dspy.LM) -> str | None:
                     await asking.acall("Hello")
                     return None
                 except dspy.LMError as error:
-                    problem = await server.told(error)
+                    problem = await server.advice(error)
                     if problem is None or type(error) not in (dspy.LMServerError, dspy.LMTransportError):
                         break
         return problem and f"{lm.model}: {problem}"

@@ -66,8 +66,8 @@ def mastery(
     """The share of sampled answers that are right (KBM, section 2.2), exactly; failures and abstentions are not."""
     if not answers:
         raise ValueError("mastery needs at least one sample")
-    said = [None if answer is None or is_abstention(answer, choices) else answer for answer in answers]
-    return Fraction(sum(exact_match(answer, golds, answer_type, choices) for answer in said), len(said))
+    attempts = [None if answer is None or is_abstention(answer, choices) else answer for answer in answers]
+    return Fraction(sum(exact_match(answer, golds, answer_type, choices) for answer in attempts), len(attempts))
 
 
 def holds_answer(texts: Sequence[str], golds: Sequence[str], answer_type: str = "short") -> bool | None:

@@ -153,9 +153,9 @@ class Asking:
         shown = f"{state or state_of(program)} {example.id}"
 
         async def call(predictor: dspy.Predict, **arguments: Any) -> dspy.Prediction:
-            said = await self.calls.predict(predictor, shown=shown, **arguments)
-            made.append((predictor, arguments, said))
-            return said
+            prediction = await self.calls.predict(predictor, shown=shown, **arguments)
+            made.append((predictor, arguments, prediction))
+            return prediction
 
         with within(caller=call), dspy.context(trace=None):
             outcome = ask(program, 0, example)
@@ -200,8 +200,8 @@ def _steps(program: Program, made: Sequence[Call]) -> tuple[Step, ...]:
         return {name: list(one) if isinstance(one, tuple) else one for name, one in fields.items() if name in known}
 
     found = [
-        (names[id(one)], plain(arguments, one.signature.input_fields), plain(dict(said), one.signature.fields))
-        for one, arguments, said in made
+        (names[id(one)], plain(arguments, one.signature.input_fields), plain(dict(prediction), one.signature.fields))
+        for one, arguments, prediction in made
         if id(one) in names
     ]
     # Calls run side by side; sorted, the trace is the same in every run.

@@ -213,9 +213,11 @@ def from_calls(program: Program, traces: Sequence[Trace], *, threshold: float) -
     for trace in traces:
         if not is_right(trace, threshold):
             continue
-        texts = [[value.strip() for value in said.values() if isinstance(value, str)] for _, _, said in trace.steps]
+        texts = [
+            [value.strip() for value in outputs.values() if isinstance(value, str)] for _, _, outputs in trace.steps
+        ]
         # One whose texts are all empty says nothing.
-        steps = [step for step, said in zip(trace.steps, texts, strict=True) if any(said) or not said]
+        steps = [step for step, outputs in zip(trace.steps, texts, strict=True) if any(outputs) or not outputs]
         for name, fields in lessons(program, steps, trace.example, trace.record):
             one = Candidate(fields, _kind(calls[name].signature, fields), trace.example.id)
             found[name].setdefault(digest(dict(fields)), one)
@@ -328,9 +330,9 @@ def _drafts(right: Sequence[Trace]) -> Iterator[Candidate]:
         golds = {one.quiz.index: one for one in settled_quizzes(example, record)}
         drafts: dict[int, str] = {}
         for quiz in record.quizzes:
-            said = _remembered(quiz, golds.get(quiz.index))
+            remembered = _remembered(quiz, golds.get(quiz.index))
             builds = all(drafts.get(number, UNKNOWN) != UNKNOWN for number in quiz.depends_on)
-            drafts[quiz.index] = said if said is not None and builds else UNKNOWN
+            drafts[quiz.index] = remembered if remembered is not None and builds else UNKNOWN
         texts = [quiz.text for quiz in record.quizzes]
         demo = {"question": example.question, "quizzes": texts, "drafts": list(drafts.values())}
         known = sum(draft != UNKNOWN for draft in drafts.values())
@@ -340,10 +342,10 @@ def _drafts(right: Sequence[Trace]) -> Iterator[Candidate]:
 def _remembered(quiz: QuizRecord, gold: Settled | None) -> str | None:
     """What memory says of a quiz where that is right; where nobody knows, where it was found to be known."""
     first = leader([cluster.size for cluster in quiz.clusters])
-    said = None if first is None else quiz.clusters[first].answer
-    if said is None or gold is None:
-        return said if quiz.known else None
-    return gold.in_form(said) if gold.agrees(said) else None
+    remembered = None if first is None else quiz.clusters[first].answer
+    if remembered is None or gold is None:
+        return remembered if quiz.known else None
+    return gold.in_form(remembered) if gold.agrees(remembered) else None
 
 
 def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], bool]) -> Iterator[Candidate]:
@@ -351,17 +353,18 @@ def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], boo
         quiz, key = one.quiz, quiz_key(str(one.quiz.resolved))
         shown = [(verdict.passage.rendered, verdict) for verdict in quiz.passages]
         tells = [
-            helpful.get((key, text), passage.kept and one.told_by(passage.text) is not False) for text, passage in shown
+            helpful.get((key, text), passage.kept and one.stated_in(passage.text) is not False)
+            for text, passage in shown
         ]
         if quiz.source == "passages" and any(tells) and one.agrees(quiz.answer or ""):
             answer = one.in_form(str(quiz.answer))
             kind = kind_of(answer, one.answer_type)
-        elif shown and not any(tells) and all(one.told_by(passage.text) is False for _, passage in shown):
+        elif shown and not any(tells) and all(one.stated_in(passage.text) is False for _, passage in shown):
             answer, kind = UNKNOWN, "not told"
         else:
             continue
-        beside = [place for place, told in enumerate(tells) if not told][:_BESIDE]
-        places = [place for place, told in enumerate(tells) if told or place in beside]
+        beside = [place for place, tell in enumerate(tells) if not tell][:_BESIDE]
+        places = [place for place, tell in enumerate(tells) if tell or place in beside]
         cited = [number for number, place in enumerate(places, 1) if tells[place]]
         passages = {number: shown[place][0] for number, place in enumerate(places, 1)}
         yield Candidate(
@@ -397,13 +400,13 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
 
 def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
     for one in settled:
-        said = next((text for text in _said(one) if one.agrees(text)), None)
-        if said is not None:
-            demo = one.asked() | {"answer": one.in_form(said)}
+        right = next((text for text in _samples(one) if one.agrees(text)), None)
+        if right is not None:
+            demo = one.asked() | {"answer": one.in_form(right)}
             yield Candidate(demo, kind_of(demo["answer"], one.answer_type), one.root)
 
 
-def _said(one: Settled) -> list[str]:
+def _samples(one: Settled) -> list[str]:
     return list(dict.fromkeys(s.text for s in one.quiz.samples if s.text and not s.abstained))
 
 
@@ -460,7 +463,7 @@ def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
     own: list[Candidate] = []
     with_gold: list[Candidate] = []
     for one in settled:
-        texts = _said(one)
+        texts = _samples(one)
         golden = ((one.golds[0], text) for text in texts)
         for found, pairs in ((own, itertools.combinations(texts, 2)), (with_gold, golden)):
             seen: set[bool] = set()
@@ -490,7 +493,7 @@ def _from_gold_answers(
     known = [one for example in examples for one in parts(example)]
     # Each is made where it is wanted: one of them searches.
     makers: dict[str, Iterator[Candidate]] = {
-        "answering.answer": _told(program, known, watch),
+        "answering.answer": _from_passages(program, known, watch),
         "examination.quiz": (_golden(one, one.asked()) for one in known),
         "examination.same": _gold_pairs(known),
     }
@@ -501,7 +504,7 @@ def _golden(one: Settled, asked: Mapping[str, Any]) -> Candidate:
     return Candidate({**asked, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
 
 
-def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
+def _from_passages(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
     """Gold answers with the first passage found for the quiz whose text states them."""
     retriever = program._retriever.value
     short = [one for one in known if one.answer_type == "short"][:_ENOUGH]
@@ -513,7 +516,7 @@ def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Ite
             continue
         watch.outcome()
         # A title names what a passage is about; its text says something about it.
-        telling = next((passage for passage in passages if one.told_by(passage.text)), None)
+        telling = next((passage for passage in passages if one.stated_in(passage.text)), None)
         if telling is not None:
             yield _golden(one, {"passages": [telling.rendered], **one.asked("question")})
 

@@ -82,41 +82,43 @@ def lessons(
 
 def _judged(call: Call, known: Mapping[str, Settled], example: Example, record: QuestionRecord | None) -> Judged:
     predictor, inputs, outputs = call
-    said = {**dict(inputs), **dict(outputs)}
+    values = {**dict(inputs), **dict(outputs)}
     if not isinstance(predictor, Predictor):
-        return Judged(call, None, said)
+        return Judged(call, None, values)
     signature = predictor.signature
     asks, writes = signature.input_fields, signature.output_fields
-    one = known.get(quiz_key(str(said.get("question") or said.get("quiz") or "")))
+    one = known.get(quiz_key(str(values.get("question") or values.get("quiz") or "")))
     if "answered_quizzes" in asks:
         one = Settled.whole(example)
     right, sentence = None, ""
     if "quizzes" in writes:
-        right, sentence = _decomposition(said, example, record)
+        right, sentence = _decomposition(values, example, record)
     elif "same" in writes:
-        right, sentence = (False, "") if one is None else _same(said, one)
+        right, sentence = (False, "") if one is None else _same(values, one)
     elif one is not None and "helpful" in writes and "passage" in asks:
-        right, sentence = _helpful(said, one)
+        right, sentence = _helpful(values, one)
     elif one is not None and "answer" in writes:
-        right = bool(said.get("answer")) and one.agrees(str(said["answer"]))
+        right = bool(values.get("answer")) and one.agrees(str(values["answer"]))
         if "answered_quizzes" in asks:
-            sentence = _summary(said, one, example, record)
+            sentence = _summary(values, one, example, record)
         else:
-            sentence = _from_memory(said, one) if "quiz" in asks else _answer(said, one)
+            sentence = _from_memory(values, one) if "quiz" in asks else _answer(values, one)
     try:
-        fields = complete(signature, said)
+        fields = complete(signature, values)
     except KeyError:
         # What lacks a field is a wrong reply, whatever else it says.
-        return Judged(call, False, said, sentence)
+        return Judged(call, False, values, sentence)
     if right and one is not None and "answer" in writes:
         fields["answer"] = one.in_form(str(fields["answer"]))
     return Judged(call, right, fields, sentence)
 
 
-def _decomposition(said: Mapping[str, Any], example: Example, record: QuestionRecord | None) -> tuple[bool | None, str]:
+def _decomposition(
+    values: Mapping[str, Any], example: Example, record: QuestionRecord | None
+) -> tuple[bool | None, str]:
     noted = [] if record is None else record.degradations
     parts = [f"{one.message[0].upper()}{one.message[1:]}." for one in noted if one.stage == "references"]
-    written, gold = [str(quiz) for quiz in said.get("quizzes") or []], example.quizzes
+    written, gold = [str(quiz) for quiz in values.get("quizzes") or []], example.quizzes
     if gold and len(written) != len(gold):
         parts.append(f"This question takes {len(gold)} {'quiz' if len(gold) == 1 else 'quizzes'}, not {len(written)}.")
     if gold:
@@ -131,8 +133,8 @@ def _decomposition(said: Mapping[str, Any], example: Example, record: QuestionRe
     return len(written) == len(gold) if gold else None, " ".join(parts)
 
 
-def _from_memory(said: Mapping[str, Any], one: Settled) -> str:
-    answer = str(said.get("answer", ""))
+def _from_memory(values: Mapping[str, Any], one: Settled) -> str:
+    answer = str(values.get("answer", ""))
     if is_abstention(answer, one.choices):
         return f"It said that it does not know. The answer is {one.golds[0]!r}; the program then looks it up."
     return _on_form(answer, one) or (
@@ -141,26 +143,26 @@ def _from_memory(said: Mapping[str, Any], one: Settled) -> str:
     )
 
 
-def _answer(said: Mapping[str, Any], one: Settled) -> str:
-    answer = str(said.get("answer", ""))
+def _answer(values: Mapping[str, Any], one: Settled) -> str:
+    answer = str(values.get("answer", ""))
     found = _on_form(answer, one)
     if found:
         return found
     wrong = f"{answer!r} is wrong, the answer is {one.golds[0]!r}"
-    passages = said.get("passages") or []
+    passages = values.get("passages") or []
     # Numbered passages are those of a call that cites them.
     texts = passages.values() if isinstance(passages, Mapping) else passages
-    verdicts = {str(text): one.told_by(str(text)) for text in texts}
+    verdicts = {str(text): one.stated_in(str(text)) for text in texts}
     telling = next((text for text, tells in verdicts.items() if tells), None)
     if telling is not None:
         return f"{wrong}, and this passage tells it: {telling}"
     return f"{wrong}." if None in verdicts.values() else f"{wrong}. No passage tells it, so it had to come from memory."
 
 
-def _same(said: Mapping[str, Any], one: Settled) -> tuple[bool, str]:
-    texts = [str(said.get(name, "")) for name in ("first_answer", "second_answer")]
+def _same(values: Mapping[str, Any], one: Settled) -> tuple[bool, str]:
+    texts = [str(values.get(name, "")) for name in ("first_answer", "second_answer")]
     first, second = map(one.agrees, texts)
-    verdict = bool(said.get("same"))
+    verdict = bool(values.get("same"))
     right = one.same(*texts) is verdict
     if not first and not second:
         return right, f"Both answers are wrong (it is {one.golds[0]!r}), so nothing can be said about this judgement."
@@ -169,8 +171,12 @@ def _same(said: Mapping[str, Any], one: Settled) -> tuple[bool, str]:
     return right, f"Judging {verdict} was {fits}: the answer is {one.golds[0]!r}, and {why}."
 
 
-def _helpful(said: Mapping[str, Any], one: Settled) -> tuple[bool | None, str]:
-    tells, verdict, gold = one.told_by(str(said.get("passage", ""))), bool(said.get("helpful")), repr(one.golds[0])
+def _helpful(values: Mapping[str, Any], one: Settled) -> tuple[bool | None, str]:
+    tells, verdict, gold = (
+        one.stated_in(str(values.get("passage", ""))),
+        bool(values.get("helpful")),
+        repr(one.golds[0]),
+    )
     if tells is None:
         return None, ""
     if tells == verdict:
@@ -184,18 +190,18 @@ def _helpful(said: Mapping[str, Any], one: Settled) -> tuple[bool | None, str]:
     )
 
 
-def _summary(said: Mapping[str, Any], whole: Settled, example: Example, record: QuestionRecord | None) -> str:
-    answer, gold = str(said.get("answer", "")), repr(example.answers[0])
+def _summary(values: Mapping[str, Any], whole: Settled, example: Example, record: QuestionRecord | None) -> str:
+    answer, gold = str(values.get("answer", "")), repr(example.answers[0])
     settled = [] if record is None else settled_quizzes(example, record)
-    told = "; ".join(
+    misled = "; ".join(
         f"{one.quiz.resolved} {one.quiz.answer} (it is {one.golds[0]})"
         for one in settled
         if one.quiz.answer is not None and not one.agrees(one.quiz.answer)
     )
-    if told and answer and whole.agrees(answer):
-        return f"{answer!r} is right by luck: it was concluded from wrong answers to quizzes: {told}"
-    if told:
-        return f"The answer is {gold}. The summary was misled by wrong answers to quizzes: {told}"
+    if misled and answer and whole.agrees(answer):
+        return f"{answer!r} is right by luck: it was concluded from wrong answers to quizzes: {misled}"
+    if misled:
+        return f"The answer is {gold}. The summary was misled by wrong answers to quizzes: {misled}"
     facts = "; ".join(f"{quiz} {text}" for quiz, text in gold_quizzes(example))
     follows = f"{answer!r} does not follow: the answer is {gold}.{f' The facts are: {facts}.' if facts else ''}"
     return _on_form(answer, whole) or follows

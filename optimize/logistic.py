@@ -47,9 +47,9 @@ class Fit:
             return logistic(features[rows], target[rows], weight[rows], penalties)
 
         scores = {penalty: np.zeros(len(target)) for penalty in tried}
-        for penalty, said in scores.items():
+        for penalty, score in scores.items():
             for one in range(FOLDS):
-                said[fold == one] = features[fold == one] @ solved(penalty, fold != one)
+                score[fold == one] = features[fold == one] @ solved(penalty, fold != one)
         best = min(scores, key=lambda one: log_loss(scores[one], target, weight))
         self.weights, self.scores = solved(best, slice(None)), scores[best]
 

@@ -154,8 +154,8 @@ def _feedback(metric: Correctness, example: Example, prediction: Any, pred_trace
         parts.append(f"The question has no answer, since {record.failure.stage} failed: {record.failure.message}")
     else:
         golds, answer = " or ".join(repr(one) for one in example.answers), getattr(prediction, "answer", None)
-        told = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
-        parts.append(f"{told}{score:.2f}.")
+        report = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
+        parts.append(f"{report}{score:.2f}.")
     return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
 
 

@@ -129,13 +129,13 @@ class Ways:
     def why(self) -> str:
         kept, best = self.kept, max(self.tried, key=lambda one: one.score)
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
-        said = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
+        chosen = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
         if kept.score < best.score:
-            return f"{said}: it is as good as {best.way}, within a standard error, and costs less"
+            return f"{chosen}: it is as good as {best.way}, within a standard error, and costs less"
         rest = any(as_good(one.scores, kept.scores) for one in self.tried if one is not kept)
         more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
         over = " on validation and training questions together" if kept.trained else ""
-        return f"{said}: nothing scores better{over}, and {more}"
+        return f"{chosen}: nothing scores better{over}, and {more}"
 
     def about(self) -> dict[str, Any]:
         names = ("score", "calls", "retrievals", "tokens")
@@ -227,27 +227,27 @@ def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> li
     found = []
     for place, last in enumerate(answered["quizzes"]):
         traces = {way: traces[place] for way, traces in answered.items()}
-        said = {way: _said(way, trace.record) for way, trace in traces.items()}
-        right = {way: bool(text) and traces[way].score >= threshold for way, text in said.items()}
+        answers = {way: _answer_of(way, trace.record) for way, trace in traces.items()}
+        right = {way: bool(text) and traces[way].score >= threshold for way, text in answers.items()}
         draft = traces["draft"].record if "draft" in traces else None
         samples = [] if draft is None else [one for quiz in draft.quizzes for one in quiz.samples]
         found.append(
             RecordedOutcome(
                 id=last.example.id,
                 question=last.example.question,
-                draft=said.get("draft", ""),
+                draft=answers.get("draft", ""),
                 right=right.get("draft", False),
                 probability=samples[0].probability if samples else None,
-                reading=said["reading"],
+                reading=answers["reading"],
                 reading_right=right["reading"],
-                quizzes=said["quizzes"],
+                quizzes=answers["quizzes"],
                 quizzes_right=right["quizzes"],
             )
         )
     return found
 
 
-def _said(way: str, record: QuestionRecord | None) -> str:
+def _answer_of(way: str, record: QuestionRecord | None) -> str:
     """What a way answered, as a cascade sees it: an answer from memory in the place of a reading is none."""
     if record is None or record.answer is None or record.unanswered is not None:
         return ""
@@ -256,8 +256,8 @@ def _said(way: str, record: QuestionRecord | None) -> str:
 
 def _tells(way: str, trace: Trace) -> bool:
     """Whether a way answers a question: an answer that says something, and one from passages where it reads."""
-    said = _said(way, trace.record)
-    return bool(said) and not is_abstention(said, trace.example.choices)
+    answer = _answer_of(way, trace.record)
+    return bool(answer) and not is_abstention(answer, trace.example.choices)
 
 
 def _settled(traces: Mapping[str, Trace], chances: Sequence[float]) -> Trace:

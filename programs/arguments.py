@@ -224,8 +224,8 @@ def refusal(error: ValidationError, hint: Any, what: str, value: Any) -> Configu
     ours = (one["ctx"]["error"] for one in error.errors() if one["type"] == "value_error")
     advice = next(filter(None, map(str, ours)), "")
     allowed = _allowed(hint)
-    said = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
-    return ConfigurationError(f"{what} must be {said}, not {_shown(value)}{f'; {advice}' if advice else ''}")
+    choices = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    return ConfigurationError(f"{what} must be {choices}, not {_shown(value)}{f'; {advice}' if advice else ''}")
 
 
 @functools.cache
@@ -245,8 +245,8 @@ def _allowed(hint: Any) -> list[str]:
     """What a value of a type may be, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        said = [one.allowed for one in inner[1:] if isinstance(one, Kind | Bounds)]
-        return said or _allowed(inner[0])
+        stated = [one.allowed for one in inner[1:] if isinstance(one, Kind | Bounds)]
+        return stated or _allowed(inner[0])
     if origin in (Union, UnionType):
         return [one for part in inner for one in _allowed(part)]
     if origin is Literal:

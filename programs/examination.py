@@ -192,11 +192,11 @@ class Examination(Stage):
         question = self.question
         if question is not None and question.before_samples:
             await self._ask_for_gate(found)
-        while not isinstance(said := await self._decided(found), Verdict):
-            await self._draw(found, said)
+        while not isinstance(decided := await self._decided(found), Verdict):
+            await self._draw(found, decided)
             if found.reply is None and found.leading is not None and found.leader_is_fixed:
                 await self._ask_for_gate(found)
-        self._conclude(found, said, self._why_stopped(found, said))
+        self._conclude(found, decided, self._why_stopped(found, decided))
         self._mark(found)
         return found
 
@@ -223,9 +223,9 @@ class Examination(Stage):
         draft.cluster = 0
         await self._ask_for_gate(found)
         gate = self.gate
-        said = _by_probability(draft, gate.threshold) if isinstance(gate, VoteGate) else await self._decided(found)
-        assert isinstance(said, Verdict), "a gate has a verdict where no draw is left"
-        self._conclude(found, said, "the gate decides by the draft")
+        verdict = _by_probability(draft, gate.threshold) if isinstance(gate, VoteGate) else await self._decided(found)
+        assert isinstance(verdict, Verdict), "a gate has a verdict where no draw is left"
+        self._conclude(found, verdict, "the gate decides by the draft")
         return found
 
     async def _ask_for_gate(self, found: Examined) -> None:
@@ -233,10 +233,10 @@ class Examination(Stage):
             found.reply = await question.acall(**question.inputs(found), number=found.number)
 
     @staticmethod
-    def _conclude(found: Examined, said: Verdict, why: str) -> None:
-        found.verdict, found.stopped = said, said.why or why
-        if said.note is not None:
-            current().degradations.append(said.note.model_copy(update={"quiz": found.number}))
+    def _conclude(found: Examined, verdict: Verdict, why: str) -> None:
+        found.verdict, found.stopped = verdict, verdict.why or why
+        if verdict.note is not None:
+            current().degradations.append(verdict.note.model_copy(update={"quiz": found.number}))
 
     async def every_draw(
         self,
@@ -285,32 +285,32 @@ class Examination(Stage):
         return {**found, "draws": {"probabilities": bool(shared.probabilities), "largest": shared.largest}}
 
     async def _decided(self, found: Examined) -> Verdict | int:
-        """See `_said`; a gate that waits does so in a thread of the question's."""
+        """See `_decision`; a gate that waits does so in a thread of the question's."""
         if getattr(self.gate, "waits", False):
-            return await in_thread(partial(self._said, found))
-        return self._said(found)
+            return await in_thread(partial(self._decision, found))
+        return self._decision(found)
 
-    def _said(self, found: Examined) -> Verdict | int:
+    def _decision(self, found: Examined) -> Verdict | int:
         """What the gate says, which may be anybody's: a verdict, or how many of the draws that are left it wants."""
-        said: Any = self.gate.decide(found)
-        if isinstance(said, Verdict):
-            return said
-        if not isinstance(said, Integral) or isinstance(said, bool):
-            wrong = f"must return a Verdict or a number of draws from decide, not {said!r:.80}"
+        decision: Any = self.gate.decide(found)
+        if isinstance(decision, Verdict):
+            return decision
+        if not isinstance(decision, Integral) or isinstance(decision, bool):
+            wrong = f"must return a Verdict or a number of draws from decide, not {decision!r:.80}"
         elif not found.left:
             wrong = f"has no verdict after all {self.tries} draws"
-        elif said < 1:
-            wrong = f"has no verdict and wants {said} draws more: that is 1 or more, with {found.left} draws left"
+        elif decision < 1:
+            wrong = f"has no verdict and wants {decision} draws more: that is 1 or more, with {found.left} draws left"
         else:
-            return min(int(said), found.left)
+            return min(int(decision), found.left)
         raise ConfigurationError(f"the gate '{self.gate.name}' {wrong}")
 
-    def _why_stopped(self, found: Examined, said: Verdict) -> str:
+    def _why_stopped(self, found: Examined, verdict: Verdict) -> str:
         if not found.left:
             return f"all {found.tries} draws were made" if found.tries > 1 else "the one draw was made"
         if not found.drawn:
             return "the gate decides without a draw"
-        what = "verdict or answer" if said.known else "the verdict"
+        what = "verdict or answer" if verdict.known else "the verdict"
         left = f"the {found.left} draws" if found.left > 1 else "the draw"
         return f"{left} left could not change {what}"
 
@@ -321,8 +321,8 @@ class Examination(Stage):
             return
         first = next((place for place, draw in enumerate(found.made) if draw.error is not None), 0)
         leading = max(found.clusters, key=len, default=[-1])
-        said = self._said(replace(found, made=kept))
-        settled = isinstance(said, Verdict) and said.known is found.known
+        decision = self._decision(replace(found, made=kept))
+        settled = isinstance(decision, Verdict) and decision.known is found.known
         if not settled or (found.known and first < leading[0]):
             self._note_lost(found, "took the verdict of the draws that were made")
 

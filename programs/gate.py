@@ -211,7 +211,7 @@ class Verdict:
             "text or None of why": isinstance(self.why, str | None),
             "a Degradation or None of note": isinstance(self.note, Degradation | None),
         }
-        if wrong := next((said for said, holds in allowed.items() if not holds), None):
+        if wrong := next((what for what, holds in allowed.items() if not holds), None):
             raise ConfigurationError(f"a gate must say {wrong}, which this is not: {self!r:.200}")
         object.__setattr__(self, "known", bool(self.known))
 

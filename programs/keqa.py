@@ -323,12 +323,12 @@ class KEQA(Program):
             hits = interleaved([await reading.search(whole), *found])
             # Where it tells nothing, the summary is the answer.
             with _as_draft():
-                told = await reading.answer(whole, hits)
+                read = await reading.answer(whole, hits)
         except CallError as error:
             stage = "retrieve" if isinstance(error, SearchError) else "answer"
             note(stage, error.cause, error.message, "summarized the quizzes", 0)
             return False
-        record = None if told is None else whole.record(*told, self.gate, checked=self.declines)
+        record = None if read is None else whole.record(*read, self.gate, checked=self.declines)
         if record is None or record.answer is None or record.abstained:
             return False
         report(QuizAnswered(0, asked.question, record.answer, record.source))
@@ -427,8 +427,8 @@ class KEQA(Program):
             if found.known:
                 recalled, source = await self._from_memory(asked)
                 return recalled, "memory" if source == "largest_cluster" else source
-        told = await reading.answer(asked, await reading.search(asked) if hits is None else hits)
-        return await self._from_memory(asked) if told is None else told
+        read = await reading.answer(asked, await reading.search(asked) if hits is None else hits)
+        return await self._from_memory(asked) if read is None else read
 
     async def _from_memory(self, asked: AskedQuiz) -> tuple[str, QuizSource]:
         """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""

@@ -31,7 +31,7 @@ from keqa.programs.records import (
     Written,
 )
 from keqa.programs.sentences import as_written, differing_value, newer, sentences_of, supporting_sentences
-from keqa.programs.unanswered import lines_of, said, unanswered_of
+from keqa.programs.unanswered import answer_text, lines_of, unanswered_of
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5
@@ -153,7 +153,7 @@ def observation(prediction: AnswerPrediction) -> str:
     """What an agent reads of an answer: the answer, and the beginnings of a few of its sources."""
     if prediction.unanswered is not None:
         return _not_in_documents(prediction.unanswered)
-    answer = prediction.answer if prediction.record is None else said(prediction.record)
+    answer = prediction.answer if prediction.record is None else answer_text(prediction.record)
     sources = prediction.sources
     if not sources:
         return f"{answer}\n(from memory, without sources)"
@@ -396,11 +396,11 @@ def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     """A record in which each passage that an answer was drawn from names the sentences that carried the answer."""
 
     def named(by: _Carrying, evidence: Sequence[str] = ()) -> dict[str, list[PassageVerdict]]:
-        def told(passage: PassageVerdict) -> PassageVerdict:
+        def quoted(passage: PassageVerdict) -> PassageVerdict:
             sentences = supporting_sentences(passage.text, by.asked, by.answer, evidence)
             return passage.model_copy(update={"sentences": sentences})
 
-        return {"passages": [told(one) if one.kept else one for one in by.passages]}
+        return {"passages": [quoted(one) if one.kept else one for one in by.passages]}
 
     def supported(quiz: QuizRecord) -> QuizRecord:
         from_passages = quiz.source == "passages"
@@ -421,8 +421,8 @@ def _with_sentences(written: Written, asked: str) -> Written:
     """A written answer of which each passage names the sentences that carried what cites it."""
 
     def carrying(number: int, text: str) -> list[str]:
-        said = [one.bare for one in written.given if number in one.citations]
-        return list(dict.fromkeys(part for one in said for part in supporting_sentences(text, asked, one)))
+        statements = [one.bare for one in written.given if number in one.citations]
+        return list(dict.fromkeys(part for one in statements for part in supporting_sentences(text, asked, one)))
 
     passages = [
         one.model_copy(update={"sentences": carrying(number, one.text)})
@@ -476,9 +476,9 @@ def disagreements_of(record: QuestionRecord) -> list[str]:
         pairs = ((one, other) for one in used for other in used if _document(one) != _document(other))
         for one, other in pairs if answer is not None else ():
             pair = (min(one.passage_id, other.passage_id), max(one.passage_id, other.passage_id))
-            if pair not in found and (said := _says_otherwise(one, other, asked, answer or "")):
+            if pair not in found and (conflict := _says_otherwise(one, other, asked, answer or "")):
                 first, second = _dated(one, other.date), _dated(other, one.date)
-                found[pair] = f"Sources may disagree: {first} says “{said[0]}” and {second} says “{said[1]}”"
+                found[pair] = f"Sources may disagree: {first} says “{conflict[0]}” and {second} says “{conflict[1]}”"
     return list(found.values())
 
 

@@ -274,16 +274,16 @@ class Program(SharingLMs, Stage):
     def _record(
         self, given: Question, asked: Question, story: RecordBuilder, failure: UnansweredError | None
     ) -> QuestionRecord:
-        told = dict(vars(story))
+        fields = dict(vars(story))
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
-            told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
-            told |= {"settled_by": None, "failure": failed}
+            fields |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
+            fields |= {"settled_by": None, "failure": failed}
         session, standalone = current(), None if asked.question == given.question else asked.question
-        told |= {"question": given.question, "answer_type": given.answer_type, "choices": given.choices}
-        told |= {"standalone": standalone, "method": self.method}
-        told |= {"degradations": session.degradations, "cost": session.cost()}
-        return with_supporting_sentences(QuestionRecord(**told))
+        fields |= {"question": given.question, "answer_type": given.answer_type, "choices": given.choices}
+        fields |= {"standalone": standalone, "method": self.method}
+        fields |= {"degradations": session.degradations, "cost": session.cost()}
+        return with_supporting_sentences(QuestionRecord(**fields))
 
     # Language models belong to the machine that a program runs on, not to the program: they are bound by role, survive
     # what optimizers do to a program, and are neither copied nor saved with it.

@@ -183,28 +183,28 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
     if selected := [part for part in parts if any(part in one or one in part for one in chosen)]:
         return [as_written(text, part) for part in selected[:_QUOTED]]
     worded = [tokens(part) for part in parts]
-    bags = [_telling(words) for words in worded]
+    bags = [_content(words) for words in worded]
     spread = Counter(word for bag in bags for word in bag)
     weight = {word: math.log(1 + len(bags) / count) for word, count in spread.items()}
 
     def shared(bag: set[str], wanted: Iterable[str]) -> float:
         return math.fsum(weight[word] for word in bag.intersection(wanted))
 
-    asked, said = _telling(tokens(question)), tokens(answer or "")
-    holding = [place for place, words in enumerate(worded) if in_one_piece(said, words)]
+    asked, answered = _content(tokens(question)), tokens(answer or "")
+    holding = [place for place, words in enumerate(worded) if in_one_piece(answered, words)]
     if holding:
         near = {place: shared(bags[place], asked) for place in holding}
         best = max(near.values())
         ranked = sorted(near, key=lambda place: (-near[place], place))
         kept = sorted(place for place in ranked[:_QUOTED] if near[place] >= _NEARLY * best)
         return [as_written(text, parts[place]) for place in kept]
-    wanted = asked | _telling(said)
+    wanted = asked | _content(answered)
     scores = [shared(bag, wanted) for bag in bags]
     best = max(scores, default=0.0)
     return [as_written(text, parts[scores.index(best)])] if best > 0 else []
 
 
-def _telling(words: Iterable[str]) -> set[str]:
+def _content(words: Iterable[str]) -> set[str]:
     return {word for word in words if word not in _FUNCTION_WORDS}
 
 

@@ -125,17 +125,17 @@ class SharedDraws:
         try:
             if (made := self._kept(key)) is not None:
                 return made.again(predictor)
-            meter, said = CallMeter(dspy.settings.usage_tracker), dict[str, Any]()
+            meter, outcome = CallMeter(dspy.settings.usage_tracker), dict[str, Any]()
             try:
                 with dspy.context(usage_tracker=meter):
                     prediction = await predict(predictor, **arguments)
-                said["completions"] = _plain(prediction)
+                outcome["completions"] = _plain(prediction)
             except CallError as error:
-                said["failed"] = {name: getattr(error, name) for name in _Failed.model_fields}
+                outcome["failed"] = {name: getattr(error, name) for name in _Failed.model_fields}
                 raise
             finally:
-                if said:
-                    made = _Made(tokens=(meter.prompt, meter.completion), samples=meter.samples, **said)
+                if outcome:
+                    made = _Made(tokens=(meter.prompt, meter.completion), samples=meter.samples, **outcome)
                     self._keep(key, made, predictor)
             return prediction
         finally:

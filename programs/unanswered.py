@@ -80,12 +80,12 @@ def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord
 def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[FoundQuiz] = ()) -> str:
     """A sentence or two that say what is missing, and what is known of the rest, in the language of the question."""
     language = language_of(question)
-    absent, unsettled, *said, known, quote = _PARTS.get(language, _PARTS["en"])
-    kinds = dict(zip(_KINDS, said, strict=True))
+    absent, unsettled, *phrases, known, quote = _PARTS.get(language, _PARTS["en"])
+    kinds = dict(zip(_KINDS, phrases, strict=True))
     contradicted = all(one.kind == "sources contradict each other" for one in missing)
     listed = "; ".join(
         kinds[one.kind].format(quote.format(_short(one.asked)))
-        + (f" ({' / '.join(_said(answer, language) for answer in one.answers)})" if one.answers else "")
+        + (f" ({' / '.join(_in_language(answer, language) for answer in one.answers)})" if one.answers else "")
         for one in missing
     )
     rest = "; ".join(f"{_short(one.asked)} {_short(one.answer)}" for one in found)
@@ -96,21 +96,21 @@ def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[Fo
     return f"{message}{space}{known}{colon}{rest}{stop}" if rest else message
 
 
-def _said(answer: str, language: str) -> str:
+def _in_language(answer: str, language: str) -> str:
     """What a source says, with its place, in the marks and words of a language."""
-    said, between, place = answer.rpartition("” (")
+    quote, between, place = answer.rpartition("” (")
     if language not in _PAGE or not between:
         return answer
     for word, other in (("page", _PAGE[language]), ("slide", _SLIDE[language])):
         place = re.sub(rf"(?<=, ){word} (?=\d)", f"{other} ", place)
-    return f"{_PARTS[language][-1].format(said.removeprefix('“'))} ({place}"
+    return f"{_PARTS[language][-1].format(quote.removeprefix('“'))} ({place}"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def said(record: QuestionRecord, *, short: bool = False) -> str:
+def answer_text(record: QuestionRecord, *, short: bool = False) -> str:
     """The answer as it is told: a written one, unless the short one is wanted; a guess is marked as one."""
     if record.written is not None and record.written.text and not short:
         # A text may tell what one source says and another one denies.

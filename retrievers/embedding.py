@@ -304,19 +304,19 @@ def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
     # LiteLLM's errors are of these kinds as well.
     import openai
 
-    model, said = f"the embedding model {name!r}", one_line(without_keys(str(error)))[:_LONGEST_REASON]
+    model, reason = f"the embedding model {name!r}", one_line(without_keys(str(error)))[:_LONGEST_REASON]
     status = getattr(error, "status_code", None)
     if large := too_large(error):
         return RetrievalError(f"{model} gives no vectors: {large}"), False, True
     if isinstance(error, openai.APIConnectionError):
-        return RetrievalError(f"{model} cannot be reached: {said}"), True, False
+        return RetrievalError(f"{model} cannot be reached: {reason}"), True, False
     if status == 429 or (isinstance(status, int) and status >= 500):
-        return RetrievalError(f"{model} did not answer: {said}"), True, "Connection error" not in said
+        return RetrievalError(f"{model} did not answer: {reason}"), True, "Connection error" not in reason
     if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
-        return ConfigurationError(f"{model} refuses the key, or none is set: {said}"), False, True
+        return ConfigurationError(f"{model} refuses the key, or none is set: {reason}"), False, True
     if isinstance(status, int):
-        return ConfigurationError(f"{model} cannot be asked: {said}"), False, True
-    return RetrievalError(f"{model} failed: {type(error).__name__}: {said}"), False, True
+        return ConfigurationError(f"{model} cannot be asked: {reason}"), False, True
+    return RetrievalError(f"{model} failed: {type(error).__name__}: {reason}"), False, True
 
 
 # Any question will do: it shows whether a model gives the vectors that it gave when an index was built.

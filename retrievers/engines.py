@@ -421,7 +421,7 @@ def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str 
     if address.startswith(WORDS):
         return ENGINES[EMBEDDED], address.removeprefix(WORDS), model
     folder, named = folder_and_model(address)
-    engine, _ = _module("local.index").said_in(folder)
+    engine, _ = _module("local.index").manifest_in(folder)
     if engine not in ENGINES or ENGINES[engine].schemes:
         raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
     return ENGINES[engine], str(folder), named or model

@@ -87,14 +87,14 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     passages: list[tuple[str, int]] = []
     current: list[str] = []
     head, last = list[tuple[str, int]](), ("", 0)
-    length = said_again = 0
+    length = repeated = 0
     for whole, sentence, size in ((one, *part) for one in sentences(text) for part in _cut(one, target)):
         if not whole.startswith("|"):
             head = []
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
-            current, length, said_again = [one for one, _ in head], sum(one for _, one in head), len(head)
+            current, length, repeated = [one for one, _ in head], sum(one for _, one in head), len(head)
         current.append(sentence)
         length += size
         if not head and _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
@@ -102,7 +102,7 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
         last = sentence, size
     if passages and length <= target * _SCRAP:
         before, size = passages.pop()
-        current, length = [before, *current[said_again:]], size + length
+        current, length = [before, *current[repeated:]], size + length
     passages.append(("".join(current), length))
     return [passage for passage in (one.strip() for one, _ in passages) if passage]
 

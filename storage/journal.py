@@ -59,8 +59,8 @@ class SqliteStore(Closing):
                 stack.pop_all()
         except (sqlite3.Error, OSError) as error:
             if exclusive and getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                told = f"{path} is in use by another compilation; wait for its end, or choose another folder"
-                raise InputError(told) from error
+                advice = f"{path} is in use by another compilation; wait for its end, or choose another folder"
+                raise InputError(advice) from error
             raise InputError(f"{path} cannot be used as {what}: {error}; name another, or delete it") from error
 
     def get(self, key: str) -> Any:
@@ -161,8 +161,8 @@ class Journal(SqliteStore):
         try:
             return None if value is None else read(value)
         except ValueError as error:
-            told = f"{self.path}: the journal is damaged at {key[:100]!a} ({reasons(error)})"
-            raise StorageError(f"{told}; delete the file to start over") from error
+            advice = f"{self.path}: the journal is damaged at {key[:100]!a} ({reasons(error)})"
+            raise StorageError(f"{advice}; delete the file to start over") from error
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
         """Keep a finished piece of work, a JSON object; it is on the disk on return."""

@@ -20,7 +20,7 @@ from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention, Fact, World, believed, quiz_for, unseen
 
 
-def said_twice(rng: random.Random) -> str:
+def written_twice(rng: random.Random) -> str:
     """Draws a list that is said again, in order or not, or in which names are looked for."""
     items = [_name(rng) for _ in range(rng.randint(3, 12))]
     if rng.random() < 0.6:
@@ -200,7 +200,7 @@ class Stream:
         chance = self.rng.random()
         lists = max(LIST_SHARE, 0.5 - 6 * progress)
         if chance < lists:
-            return Sample("copying", "", said_twice(self.rng))
+            return Sample("copying", "", written_twice(self.rng))
         chance = (chance - lists) / (1 - lists)
         if self._left == 0:
             self._others.append(self._fresh)

@@ -118,8 +118,8 @@ class SampleEncoder:
             if sample.skill in CITING and before in self.cites and after in self.numbers:
                 answer = CITATION_WEIGHT
             written = VERDICT_WEIGHT if after in self.verdicts else LISTED_WEIGHT if after in self.listed else answer
-            told = writing or (after in self.verdicts and sample.skill == "copying")
-            weights.append(written if told else self.echo if echo else 0.0)
+            weighed = writing or (after in self.verdicts and sample.skill == "copying")
+            weights.append(written if weighed else self.echo if echo else 0.0)
             seen.add((before, after))
             if after == self.end:
                 writing = False

@@ -313,7 +313,7 @@ def _typed_lines() -> Iterator[str]:
 def _show_briefly(record: QuestionRecord) -> None:
     from keqa.cli.story import written_answer
     from keqa.programs.prediction import sources_of
-    from keqa.programs.unanswered import lines_of, said
+    from keqa.programs.unanswered import answer_text, lines_of
 
     finding = record.unanswered
     style = "bold yellow" if record.guessed or finding is not None else "bold green"
@@ -324,6 +324,6 @@ def _show_briefly(record: QuestionRecord) -> None:
     elif names := dict.fromkeys(source.title or source.id for source in sources):
         lines.append(f"Sources: {'; '.join(names)}")
     before = [] if record.standalone is None else [Text(visible_line(f"→ {record.standalone}"), "dim")]
-    answer = written or [Text(visible_line(said(record)), style)]
+    answer = written or [Text(visible_line(answer_text(record)), style)]
     for part in [*before, *answer, *(Text(visible_line(line), "dim") for line in lines)]:
         results().print(part, soft_wrap=isinstance(part, Text))

@@ -107,7 +107,7 @@ def collect(
         sides["retrieved "] = [quiz for quiz in found.quizzes if quiz.reference is not None]
     counts = {side: len(some) for side, some in sides.items()}
     rights = {side: fmean(float(one.accuracy) for one in some) if some else None for side, some in sides.items()}
-    said = "".join(
+    notes = "".join(
         f", {right:.3f} of them right{' with passages' * bool(side)}"
         for side, right in rights.items()
         if right is not None
@@ -119,7 +119,7 @@ def collect(
             "tries": tries,
             "left_out": found.left_out,
         },
-        [f"{counts['']} quizzes, {tries} answers each{said}: {out / _QUIZZES}"],
+        [f"{counts['']} quizzes, {tries} answers each{notes}: {out / _QUIZZES}"],
         as_json=as_json,
     )
     if found.left_out:
@@ -203,11 +203,11 @@ def train(
         _train_chooser(collected, out, options, as_json=as_json)
         return
     found = [_read_outcomes(place) if options.outcomes else _read(place) for place in collected]
-    trained, values, said = _trained(found, out, model, options)
+    trained, values, summary = _trained(found, out, model, options)
     from keqa.optimize.boundary.collect import write_private
 
     write_private(out, json.dumps({**trained.model.written(), **values}, ensure_ascii=True).encode())
-    shown = [_table(trained.held_out, "held-out quizzes"), f"{said}: {out}"]
+    shown = [_table(trained.held_out, "held-out quizzes"), f"{summary}: {out}"]
     emit(trained.held_out.as_json(), shown, as_json=as_json)
 
 
@@ -229,8 +229,8 @@ def _train_chooser(files: list[Path], out: Path, options: TrainOptions, *, as_js
     write_private(out, json.dumps(found.chooser.written(), ensure_ascii=True).encode())
     figures = {"right": found.accuracy, "calls": found.calls, "retrievals": found.retrievals, "settled": found.settled}
     settled = ", ".join(f"{share:.0%} by {way}" for way, share in found.settled.items())
-    said = f"Held out: {found.accuracy:.3f} right with {found.calls:.1f} calls and {found.retrievals:.2f} retrievals"
-    emit(figures, [f"{said}; settled {settled}", f"Trained on all of them: {out}"], as_json=as_json)
+    summary = f"Held out: {found.accuracy:.3f} right with {found.calls:.1f} calls and {found.retrievals:.2f} retrievals"
+    emit(figures, [f"{summary}; settled {settled}", f"Trained on all of them: {out}"], as_json=as_json)
 
 
 def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOptions) -> tuple[Any, dict[str, Any], str]:
@@ -315,6 +315,6 @@ def _table(figures: "Figures", what: str) -> "Table":
         "it has learned from and are left out": figures.left_out,
         "could not be judged, and count as unknown": figures.failed,
     }
-    said = "; ".join(f"{count} {what}" for what, count in notes.items() if count) or None
+    caption = "; ".join(f"{count} {what}" for what, count in notes.items() if count) or None
     title = f"Whether the answer from memory is right, {figures.quizzes} {what}"
-    return table(("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"), rows, title=title, caption=said)
+    return table(("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"), rows, title=title, caption=caption)

@@ -214,7 +214,7 @@ class PriceOptions:
             emit({grid.name: grid.records}, [Rendered(grid), *further], as_json=as_json)
             return
         most = _dollars(found)[1]
-        status().print(" ".join([_said(found), *further]), soft_wrap=True)
+        status().print(" ".join([_expected(found), *further]), soft_wrap=True)
         if self.yes or most is None or most <= self.limit_cost:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -355,7 +355,7 @@ def _method_of(method: str, settings: Mapping[str, Any], models: LanguageModels)
     return spec
 
 
-def _said(found: Estimate) -> str:
+def _expected(found: Estimate) -> str:
     least, most, dollars = found.total.least, found.total.most, _dollars(found)
     paid = "at a price that is not known" if None in dollars else f"${dollars[0]:,.2f} to ${dollars[1]:,.2f}"
     tokens = f"{least.read + least.written:,.0f} to {most.read + most.written:,.0f} tokens"
@@ -471,5 +471,5 @@ def _costs(report: Report) -> dict[str, str]:
             f"AUROC {boundary} on {held['quizzes']:,} quizzes held out (five votes: {vote})"
         )
     earlier = f"; earlier runs in the same folder: at least {spent(report.spent_earlier)}"
-    told = spent(report.spent) + (earlier if report.spent_earlier.calls else "")
-    return {**found, "language models": told}
+    costs = spent(report.spent) + (earlier if report.spent_earlier.calls else "")
+    return {**found, "language models": costs}

@@ -61,10 +61,10 @@ def documents(
         found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
         made = make_documents(asked.examples, found, out, origin=origin, in_flight=in_flight, progress=progress)
     warn_of_many("no document for ", [f"{identity}: {why}" for identity, why in made.without.items()])
-    said = f"{made.written:,} documents written to {out}, {made.there:,} were there. "
-    said += f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …"
+    summary = f"{made.written:,} documents written to {out}, {made.there:,} were there. "
+    summary += f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …"
     figures = {"written": made.written, "there": made.there, "without": len(made.without), "origin": origin}
-    emit(figures, [said], as_json=as_json)
+    emit(figures, [summary], as_json=as_json)
     if made.without:
         raise typer.Exit(1)
 

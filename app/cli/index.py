@@ -342,9 +342,9 @@ def _found(retriever: Retriever, query: str, k: int) -> tuple[dict[str, Any], li
         below = visible_line(", ".join(filter(None, (str(of.place), of.place.date))) or of.id)
         title = (f"{visible_line(of.title)}: ", "bold") if of.title else ""
         shown.append((str(rank), f"{hit.score:.4g}", Text.assemble(title, visible(of.text), (f"\n{below}", "dim"))))
-    said = f"{len(hits)} passage{'s' * (len(hits) != 1)} in {took:.1f} ms"
+    summary = f"{len(hits)} passage{'s' * (len(hits) != 1)} in {took:.1f} ms"
     found = table(("", "score", "passage"), shown, left=(2,))
-    return {"query": query, "milliseconds": took, "hits": rows}, [found, Text(said, "dim")]
+    return {"query": query, "milliseconds": took, "hits": rows}, [found, Text(summary, "dim")]
 
 
 @contextmanager

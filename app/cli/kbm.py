@@ -199,8 +199,8 @@ class _Run:
         collected = self._collected(self.training, "training", None)
         trained = train_light([collected], reads="quiz", target="by_types")
         write_private(place, json.dumps(trained.model.written(), ensure_ascii=True).encode())
-        said = "the paper's is fine-tuned, and its figures stand beside such a one alone: --boundary names its file"
-        warn(f"a light boundary model was trained on {len(collected.quizzes)} questions ({place}); {said}")
+        why = "the paper's is fine-tuned, and its figures stand beside such a one alone: --boundary names its file"
+        warn(f"a light boundary model was trained on {len(collected.quizzes)} questions ({place}); {why}")
 
     def _collected(self, asked: Questions, name: str, retriever: Retriever | None) -> Collected:
         """Draws of whole questions, which are kept as they are made."""

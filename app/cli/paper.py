@@ -281,8 +281,8 @@ class _Learner:
         if built.folder is None:
             warn("no passage made an answer better or worse: there is no utility reference, and rows are w/o R")
         else:
-            said = f"R: {built.helpful} passages that helped, {built.harmful} that harmed, in {place}"
-            status().print(said, soft_wrap=True)
+            summary = f"R: {built.helpful} passages that helped, {built.harmful} that harmed, in {place}"
+            status().print(summary, soft_wrap=True)
         return built.folder
 
     def learns(self, one: design.Experiment, spec: Spec) -> bool:

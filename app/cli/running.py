@@ -138,8 +138,8 @@ def rows_of(
                 program.style = "short"
             if compared and isinstance(program, KEQA) and program.unanswered is None and program.declines:
                 program.unanswered = "guess"
-            if prepare is not None and (said := prepare(spec, program)):
-                bars.say(said)
+            if prepare is not None and (message := prepare(spec, program)):
+                bars.say(message)
 
         check_writable(run.out, "--out")
         check_models(models)

@@ -19,7 +19,7 @@ from keqa.programs.prediction import (
     sources_of,
 )
 from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
-from keqa.programs.unanswered import lines_of, listed, said
+from keqa.programs.unanswered import answer_text, lines_of, listed
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import visible_line
 
@@ -97,7 +97,7 @@ def written_answer(record: QuestionRecord) -> Iterator[RenderableType]:
     if written.style == "list":
         yield plain(listed(written), "dim")
     elif record.answer not in (None, written.plain):
-        yield _labelled("In short", said(record, short=True))
+        yield _labelled("In short", answer_text(record, short=True))
     left = len(written.statements) - len(written.given)
     if left:
         why = "as no passage that it cites carries it, or it says nothing new"
@@ -113,7 +113,7 @@ def head(record: QuestionRecord) -> Text:
     if record.unanswered is not None:
         return plain(record.unanswered.message, "bold yellow", whole=True)
     if record.guessed:
-        return _labelled("Answer", said(record), "bold yellow")
+        return _labelled("Answer", answer_text(record), "bold yellow")
     source = f" ({ANSWER_SOURCES[record.answer_source]})"
     return _labelled("Answer", record.answer or "", "bold green").append(source, "dim")
 

@@ -147,12 +147,12 @@ def demo(
             bars.advance(method, questions)
 
         rows = run_demo(questions, advance)
-    said = (
+    note = (
         f"{len(rows[-1].lines)} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
         f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero."
     )
     ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
-    shown = (_demo_table(rows), Text(said, "dim"), Text(_untouched(rows), "dim"), f"One question in full: {ask}")
+    shown = (_demo_table(rows), Text(note, "dim"), Text(_untouched(rows), "dim"), f"One question in full: {ask}")
     emit(_figures(rows), shown, as_json=as_json)
     if any(_failed(row) == len(row.lines) for row in rows):
         raise typer.Exit(UNANSWERED)

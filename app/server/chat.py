@@ -13,7 +13,7 @@ from keqa.conversations import SOURCES, harmless, sources_text
 from keqa.programs.declared import WantedStyle
 from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord, Written
-from keqa.programs.unanswered import listed, said, without_guess
+from keqa.programs.unanswered import answer_text, listed, without_guess
 from keqa.server.limits import ProblemError
 from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import plain
@@ -114,10 +114,10 @@ class ChatRequest(BaseModel):
         """The questions before the last one, each with its answer, where it had one; what else was said is not read."""
         turns: list[dict[str, str]] = []
         for message in self.messages[: self._last]:
-            said = "\n".join(_texts(message.content))
-            if message.role == "user" and said.strip():
-                turns.append({"question": said})
-            elif message.role == "assistant" and turns and (answer := _bare(said)):
+            written = "\n".join(_texts(message.content))
+            if message.role == "user" and written.strip():
+                turns.append({"question": written})
+            elif message.role == "assistant" and turns and (answer := _bare(written)):
                 turns[-1].setdefault("answer", answer)
         return turns
 
@@ -139,9 +139,9 @@ def _texts(content: str | list[_TextPart] | None) -> list[str]:
     return [content] if content else []
 
 
-def _bare(said: str) -> str:
+def _bare(text: str) -> str:
     """An answer as a window sends it back, without the story before it and the sources after it."""
-    return _LISTED.sub("", _STORY.sub("", said)).rpartition(CHECKED)[2].strip()
+    return _LISTED.sub("", _STORY.sub("", text)).rpartition(CHECKED)[2].strip()
 
 
 def _text(content: str | list[_TextPart] | None) -> str:
@@ -252,9 +252,9 @@ def text_of(record: QuestionRecord) -> str:
     """The answer as a message says it, without its sources."""
     written = record.written
     if written is None or not written.text:
-        return said(record)
+        return answer_text(record)
     # What is quoted from documents shall load no image and lead nowhere where a client shows it as Markdown.
-    return harmless("\n\n".join([said(record), *([listed(written)] if written.style == "list" else [])]))
+    return harmless("\n\n".join([answer_text(record), *([listed(written)] if written.style == "list" else [])]))
 
 
 def content_of(record: QuestionRecord) -> str:

@@ -16,7 +16,7 @@ from keqa.data.question import AnswerType
 from keqa.programs.declared import WantedStyle
 from keqa.programs.prediction import AnswerPart, Source
 from keqa.programs.records import PlacedText
-from keqa.programs.unanswered import said
+from keqa.programs.unanswered import answer_text
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers, FolderSync, in_step
 from keqa.server.chat import facts_of
@@ -99,7 +99,7 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
             assert record is not None, "what is followed ends"
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
-        return Answer(answer=said(record), **facts_of(record))
+        return Answer(answer=answer_text(record), **facts_of(record))
 
     @server.tool(title="Search the documents", description="Find passages of the documents, best first.")
     async def search(

@@ -49,15 +49,15 @@ QUESTIONS = tuple(_asked(kind, **one) for kind, some in _read("questions.yaml").
 
 def make(folder: Path) -> None:
     contents = {path.relative_to(_HERE / "files"): path.read_bytes() for path in (_HERE / "files").rglob("*.*")}
-    for name, said in _read("office.yaml").items():
+    for name, given in _read("office.yaml").items():
         kind = Path(name).suffix.removeprefix(".")
-        if isinstance(said, str):
-            contents[Path(name)] = said.encode()
+        if isinstance(given, str):
+            contents[Path(name)] = given.encode()
             continue
         if kind == "pdf":
-            pages = said["pages"]
-            said["pages"] = [[(20, head), *((11, line) for line in (*lines, *_FILLING))] for head, *lines in pages]
-        contents[Path(name)] = getattr(office_files, kind)(**said)
+            pages = given["pages"]
+            given["pages"] = [[(20, head), *((11, line) for line in (*lines, *_FILLING))] for head, *lines in pages]
+        contents[Path(name)] = getattr(office_files, kind)(**given)
     for name, content in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -41,14 +41,14 @@ def _error(status: int, message: str, **headers: str) -> Way:
     """An error that repeats the request's key."""
 
     def refused(answer: Answer) -> Sent:
-        said = f"{message} (request of {answer.call.authorization} at {answer.owner.api_base})"
-        return failed(status, said, **{name.replace("_", "-"): value for name, value in headers.items()})
+        text = f"{message} (request of {answer.call.authorization} at {answer.owner.api_base})"
+        return failed(status, text, **{name.replace("_", "-"): value for name, value in headers.items()})
 
     return refused
 
 
-def _html(status: int, said: str) -> Way:
-    page = f"<html><h1>{said}</h1></html>".encode()
+def _html(status: int, text: str) -> Way:
+    page = f"<html><h1>{text}</h1></html>".encode()
     return lambda answer: Sent(page, status, {"Content-Type": "text/html"})
 
 

@@ -188,9 +188,9 @@ def _remembered(quiz: str, draw: int) -> str:
 
 def _read(question: str, texts: list[str]) -> str | None:
     """The answer that passages state, over two hops where it takes them; None where they do not."""
-    for asked, said in _STATED.items():
+    for asked, pattern in _STATED.items():
         if match := asked.search(question):
-            found = re.search(said.format(match[1]), "\n".join(texts))
+            found = re.search(pattern.format(match[1]), "\n".join(texts))
             return found[1] if found else None
     return _composed(question, lambda quiz: _read(quiz, texts))
 

@@ -127,8 +127,8 @@ def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> 
         found = [(line, line.record) for line in lines if line.record is not None and line.answer is not None]
         for line, record in sorted(found, key=lambda one: _interest(*one))[:most]:
             ruled.append(len(rows))
-            for place, (step, said) in enumerate(_steps(line, record, title)):
-                rows.append([("data set", text("" if place else dataset)), ("step", text(step)), ("", text(said))])
+            for place, (step, outcome) in enumerate(_steps(line, record, title)):
+                rows.append([("data set", text("" if place else dataset)), ("step", text(step)), ("", text(outcome))])
     note = "Chosen for what they show of the method, not for how often it is right."
     return table("table6", "Questions with all their steps", rows, note, ruled=ruled) if rows else None
 

@@ -295,12 +295,12 @@ class TrainingCost(NamedTuple):
 def spent_on_training(folder: Path, model: str) -> TrainingCost | None:
     """What it has cost to make a saved program; None where there is none, or it does not say."""
     try:
-        said = about(folder)
+        compiled = about(folder)
         counted = ("calls", "prompt_tokens", "completion_tokens")
-        sent = (said["spent"], said.get("spent_earlier") or {})
+        sent = (compiled["spent"], compiled.get("spent_earlier") or {})
         spent = total(Spent(*(float(part.get(name, 0)) for name in counted)) for part in sent)
-        learned, held = said["questions"]["train"], said["questions"]["validation"]
-        return TrainingCost({model: spent}, learned, held, len(said.get("trials") or []))
+        learned, held = compiled["questions"]["train"], compiled["questions"]["validation"]
+        return TrainingCost({model: spent}, learned, held, len(compiled.get("trials") or []))
     except (KeqaError, LookupError, TypeError, ValueError, AttributeError):
         return None
 

@@ -116,7 +116,7 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
                 right = mean([float(getattr(one, of).accuracy) for one in part])
                 rows[-1].append(((head, "accuracy"), number(right)))
     measured = correlation(sides)
-    said = (
+    note = (
         "Too few questions, or too much alike, for a correlation."
         if measured is None
         else (f"Pearson's correlation of accuracy and certainty: {number(measured[0], 2).text}.")
@@ -124,7 +124,7 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
     note = (
         f"On {dataset}, {len(sides[0].memory.draws)} draws a question and side. Beneficial, neutral, harmful: the "
         "indicator is higher, the same, lower with passages than without (KBM, section 2.2). Certainty is 1 - H / log "
-        f"k over the k types of answers. {said} {paper('kbm')['remarks']['figure2']}"
+        f"k over the k types of answers. {note} {paper('kbm')['remarks']['figure2']}"
     )
     return table("kbm-figure2", "KBM's Figure 2: what passages do", rows, note, ruled={len(rows) // 2})
 
@@ -134,17 +134,19 @@ def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:
     papers = published("kbm", "thresholds") if dataset == "webqa" else {}
     always = [float(one.read.accuracy) for one in sides]
     rows: list[list[Named]] = []
-    for indicator, said, bound in _THRESHOLDS:
-        known = [_over(one.memory, indicator) > bound - (1e-9 if "\u2265" in said else 0) for one in sides]
+    for indicator, condition, bound in _THRESHOLDS:
+        known = [_over(one.memory, indicator) > bound - (1e-9 if "\u2265" in condition else 0) for one in sides]
         right = [
             float(one.memory.accuracy) if by else float(one.read.accuracy) for one, by in zip(sides, known, strict=True)
         ]
         change = (sum(right) - sum(always)) / len(sides)
-        rows.append([("answered from memory", text(f"{indicator} {said}")), ("searches saved", share(mean(known)))])
+        rows.append(
+            [("answered from memory", text(f"{indicator} {condition}")), ("searches saved", share(mean(known)))]
+        )
         rows[-1].append(("change beside ALL RAG", Cell(change, f"{100 * change:+.2f}")))
         for size in ("7B", "72B") if papers else ():
             for of in ("saved", "change"):
-                value = papers.get((f"{indicator} {said}", size, of))
+                value = papers.get((f"{indicator} {condition}", size, of))
                 rows[-1].append(((of, f"paper, {size}"), EMPTY if value is None else Cell(value, f"{value}")))
     note = (
         f"On {dataset}, by the draws of Figure 2; the change is of accuracy, in points. Certainty is the first "
@@ -161,8 +163,8 @@ def _copied(dataset: str, quizzes: Sequence[CollectedQuiz]) -> Grid:
     """First version, Figure 2: how often what is answered with certainty 1 from masked passages is MASK."""
     rows: list[list[Named]] = []
     for name, certain in (("1", True), ("below 1", False)):
-        part = [quiz for quiz in quizzes if (_over(quiz, "certainty") >= 1) is certain and any(_said(quiz))]
-        leading = [Counter(_said(quiz)).most_common(1)[0][0] for quiz in part]
+        part = [quiz for quiz in quizzes if (_over(quiz, "certainty") >= 1) is certain and any(_answers(quiz))]
+        leading = [Counter(_answers(quiz)).most_common(1)[0][0] for quiz in part]
         right = [
             any(draw.right for draw in quiz.draws if draw.text and _normal(quiz, draw.text) == lead)
             for quiz, lead in zip(part, leading, strict=True)
@@ -178,12 +180,12 @@ def _copied(dataset: str, quizzes: Sequence[CollectedQuiz]) -> Grid:
     return table("kbm-first-figure2", "MASK among certain answers", rows, note)
 
 
-def _said(quiz: CollectedQuiz) -> list[str]:
+def _answers(quiz: CollectedQuiz) -> list[str]:
     return [_normal(quiz, draw.text) for draw in quiz.draws if draw.text is not None]
 
 
-def _normal(quiz: CollectedQuiz, said: str) -> str:
-    return str(normalize(said, quiz.answer_type, quiz.choices))
+def _normal(quiz: CollectedQuiz, answer: str) -> str:
+    return str(normalize(answer, quiz.answer_type, quiz.choices))
 
 
 def judged(
@@ -204,10 +206,10 @@ def judged(
         message = lm15.Message.user(accuracy_prompt(*pair))
         config = lm15.Config(max_tokens=_LONGEST, temperature=0.0)
         try:
-            said = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()[:1]
+            reply = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()[:1]
         except DSPyError:
             return None
-        return {"0": False, "1": True}.get(said)
+        return {"0": False, "1": True}.get(reply)
 
     found = verdicts(asked, contains, path, about, "contains", in_flight, partial(progress, "judging answers"))
     briefly = []

@@ -100,8 +100,8 @@ def shipped(line: RunLine) -> RunLine:
     """A line without the question, its gold answers and what was read; its digest stands for the question."""
     asked = digest([line.question, list(line.choices)])
 
-    def own(said: str | None) -> str | None:
-        return asked if said == line.question else said
+    def own(text: str | None) -> str | None:
+        return asked if text == line.question else text
 
     def quiz(of: QuizRecord) -> QuizRecord:
         return of.model_copy(update={**_READ, "text": own(of.text), "resolved": own(of.resolved)})
@@ -298,10 +298,10 @@ def _kinds(lines: Sequence[RunLine]) -> Iterator[Named]:
     for line in lines:
         causes.update([] if line.record is None else [one.cause for one in line.record.degradations])
     broken = sum(causes[one] for one in UNREADABLE)
-    said = [line.record for line in lines if line.record is not None]
+    records = [line.record for line in lines if line.record is not None]
     yield "broken format", count(broken)
     yield "cut off", count(causes["TruncatedReplyError"])
-    yield "loop", count(sum(any(map(loops, (one.explanation, one.answer or ""))) for one in said))
+    yield "loop", count(sum(any(map(loops, (one.explanation, one.answer or ""))) for one in records))
     yield "refusal", count(sum(line.declined for line in lines))
     yield "failed", count(sum(line.failed for line in lines))
     others = [(cause, some) for cause, some in causes.most_common() if cause not in UNREADABLE]
@@ -309,6 +309,6 @@ def _kinds(lines: Sequence[RunLine]) -> Iterator[Named]:
     yield "other", Cell(named, named)
 
 
-def loops(said: str) -> bool:
-    found = _LOOP.search(said)
+def loops(text: str) -> bool:
+    found = _LOOP.search(text)
     return found is not None and len(found.group()) >= _SHORTEST_LOOP

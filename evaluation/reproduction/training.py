@@ -209,7 +209,7 @@ def label_pairs(
 
     with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
         found = verdicts(pairs, same, path, about, "same", in_flight, partial(progress, "labelling pairs of answers"))
-    return {key_of(*pair): said for pair, said in found.items()}, len(pairs) - len(found)
+    return {key_of(*pair): verdict for pair, verdict in found.items()}, len(pairs) - len(found)
 
 
 def verdicts(
@@ -228,13 +228,13 @@ def verdicts(
         key = digest(list(pair))
         if (kept := journal.get(key)) is not None:
             return pair, bool(kept[name])
-        if (said := ask(pair)) is not None:
-            journal.put(key, {name: said})
-        return pair, said
+        if (verdict := ask(pair)) is not None:
+            journal.put(key, {name: verdict})
+        return pair, verdict
 
     with Journal.open(path, about) as journal:
-        for done, (pair, said) in enumerate(in_parallel(one, asked, in_flight), start=1):
-            if said is not None:
-                found[pair] = said
+        for done, (pair, verdict) in enumerate(in_parallel(one, asked, in_flight), start=1):
+            if verdict is not None:
+                found[pair] = verdict
             progress(done, len(asked))
     return found

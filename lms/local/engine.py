@@ -43,16 +43,16 @@ class _Telling:
     """Tells the text of tokens that are drawn one by one, each part of it once."""
 
     def __init__(self, listener: Listener, decode: Callable[[list[int]], str], stops: Sequence[str]) -> None:
-        self._listener, self._decode, self._stops, self._told = listener, decode, stops, 0
+        self._listener, self._decode, self._stops, self._sent = listener, decode, stops, 0
         listener(None)
 
     def __call__(self, drawn: list[int]) -> None:
         """Tell what is new; half a character waits for its other half, and what ends a text is no part of it."""
         text = self._decode(drawn)
         text = text[: min([len(text), *(at for stop in self._stops if (at := text.find(stop)) >= 0)])]
-        if len(text) > self._told and not text.endswith("\N{REPLACEMENT CHARACTER}"):
-            self._listener(text[self._told :])
-            self._told = len(text)
+        if len(text) > self._sent and not text.endswith("\N{REPLACEMENT CHARACTER}"):
+            self._listener(text[self._sent :])
+            self._sent = len(text)
 
 
 @dataclass(eq=False, slots=True)

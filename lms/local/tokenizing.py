@@ -65,13 +65,13 @@ class Texts:
     def conversation(self, messages: Sequence[Mapping[str, str]], reply: str) -> tuple[str, str]:
         """The prompt that messages become, and the same with a reply to them and what ends it."""
         shown = [{**one, "content": self._as_text(one["content"])} for one in messages]
-        prompt, said = self.render(shown), self._as_text(reply)
+        prompt, answer = self.render(shown), self._as_text(reply)
         if not self.tokenizer.chat_template:
-            return prompt, f"{prompt} {said}{PLAIN_STOP}"
-        turns = [*shown, {"role": "assistant", "content": said}]
+            return prompt, f"{prompt} {answer}{PLAIN_STOP}"
+        turns = [*shown, {"role": "assistant", "content": answer}]
         whole = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=False)
         # A template may leave something out of what is over, such as an empty thought that the prompt ends with.
-        return prompt, str(whole) if str(whole).startswith(prompt) else f"{prompt}{said}"
+        return prompt, str(whole) if str(whole).startswith(prompt) else f"{prompt}{answer}"
 
     def _as_text(self, content: str) -> str:
         """The content of a message, without what the tokenizer would read as the end of it or as the next turn."""

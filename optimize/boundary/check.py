@@ -71,8 +71,8 @@ class Figures:
 
 def check_model(model: BoundaryModel, collected: Sequence[Collected]) -> Figures:
     quizzes, seen, judged, left_out = _judged(model, collected)
-    said = [one or Judgement(0.0, 0.0) for one in judged]
-    mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
+    judgements = [one or Judgement(0.0, 0.0) for one in judged]
+    mastery, certain = [one.mastery for one in judgements], [one.certainty for one in judgements]
     found = figures_of(quizzes, seen, mastery, certain)
     return replace(found, failed=judged.count(None), left_out=left_out)
 
@@ -156,7 +156,7 @@ def figures_of(
     return Figures(
         len(quizzes),
         _ranked(mastery, [one.mastery for one in seen]),
-        fmean(abs(said - one.certainty) for said, one in zip(certainty, seen, strict=True)),
+        fmean(abs(probability - one.certainty) for probability, one in zip(certainty, seen, strict=True)),
         _ranked([consistency(one.signals) for one in votes], [one.mastery for one in votes]),
         fmean(len(one.signals.answers) for one in seen),
         fmean(len(one.signals.answers) for one in votes),

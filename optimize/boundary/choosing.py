@@ -69,10 +69,10 @@ def fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regressi
     how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": _LEAST_SCALE}
     # A place that no term has is weighed by nothing, and takes time.
     used = np.unique(terms.indices)
-    regression, said = Fit(signals, terms[:, used], target, np.ones(len(target)), fold, **how).calibrated()
+    regression, held_out = Fit(signals, terms[:, used], target, np.ones(len(target)), fold, **how).calibrated()
     words = np.zeros(PLACES)
     words[used] = regression.words
-    return regression.model_copy(update={"words": words.tolist()}), said
+    return regression.model_copy(update={"words": words.tolist()}), held_out
 
 
 class Learner:
@@ -99,8 +99,8 @@ class Learner:
         right = np.array([float(one.rights[place]) for place in range(count) for one in outcomes])
         if len(set(right)) < 2:
             raise InputError("every answer is right, or every one wrong: there is nothing to choose by")
-        regression, said = fitted(signals, terms, right, np.tile(self.fold, count))
-        return _Seen(signals, terms, right.reshape(count, -1).T, regression, said.reshape(count, -1).T)
+        regression, held_out = fitted(signals, terms, right, np.tile(self.fold, count))
+        return _Seen(signals, terms, right.reshape(count, -1).T, regression, held_out.reshape(count, -1).T)
 
     def chooser(
         self, cost_per_call: float = 0.002, cost_per_retrieval: float = 0.02, prices: Sequence[Price] = (READING, APART)
@@ -119,8 +119,8 @@ class Learner:
         for place in reversed(range(last)):
             seen, cost = self.steps[place], costs[place]
             first, terms = seen.signals[: len(questions)], seen.terms[: len(questions)]
-            onward, said = fitted(first, terms, np.clip(worth, 0, 1), self.fold)
-            asks_on = said - cost > seen.probabilities.max(1)
+            onward, expected = fitted(first, terms, np.clip(worth, 0, 1), self.fold)
+            asks_on = expected - cost > seen.probabilities.max(1)
             right = np.where(asks_on, right, seen.right[questions, seen.probabilities.argmax(1)])
             own = seen.probabilities.tolist()
             chances = [later if on else now for on, later, now in zip(asks_on, chances, own, strict=True)]

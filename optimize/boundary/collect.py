@@ -216,9 +216,9 @@ def _collected(asked: Settled, found: Draws, correct: Correctness, reference: st
     draws = []
     for draw in found.made:
         right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
-        said = {name: getattr(draw, name) for name in ("probability", "first_token")}
+        given = {name: getattr(draw, name) for name in ("probability", "first_token")}
         # Without the rounding errors of logarithms.
-        likely = {name: None if one is None else min(1.0, max(0.0, one)) for name, one in said.items()}
+        likely = {name: None if one is None else min(1.0, max(0.0, one)) for name, one in given.items()}
         draws.append(CollectedDraw(text=draw.answer, right=right, **likely))
     golds, root = list(asked.golds), root_digest(asked.root)
     return CollectedQuiz(root=root, **asked.asked(), golds=golds, draws=draws, reference=reference)

@@ -61,12 +61,12 @@ class RecordedOutcome(BaseModel):
             value[name] = [worded(whole(one)) for one in given] if isinstance(given, list) else worded(whole(given))
         golds = value.get("answers")
         for name in ("draft", "reading", "quizzes"):
-            given, said = value.get(name), "right" if name == "draft" else f"{name}_right"
-            if not isinstance(given, str) or value.get(said) is not None:
+            given, label = value.get(name), "right" if name == "draft" else f"{name}_right"
+            if not isinstance(given, str) or value.get(label) is not None:
                 continue
             if not isinstance(golds, list) or not golds or not all(isinstance(one, str) and one for one in golds):
-                raise ValueError(f"whether {name!r} is right is not said: give {said!r}, or gold 'answers'")
-            value[said] = contains_answer(given, golds)
+                raise ValueError(f"whether {name!r} is right is not said: give {label!r}, or gold 'answers'")
+            value[label] = contains_answer(given, golds)
         perplexity = value.get("perplexity")
         if perplexity is not None and value.get("probability") is None:
             if type(perplexity) not in (int, float) or perplexity < 1:
@@ -98,7 +98,7 @@ class RecordedOutcome(BaseModel):
 def _of_adarague(line: Mapping[str, Any]) -> dict[str, Any]:
     """A line of AdaRAGUE's results, whose chains are quoted and whose letters are escaped once more."""
     given = {name: one for name in ("closed_book", "one_retrieval", "ircot") if isinstance(one := line.get(name), dict)}
-    said = {name: _unescaped(one.get("answer")) for name, one in given.items()}
+    answers = {name: _unescaped(one.get("answer")) for name, one in given.items()}
     chain = given["closed_book"].get("chain", "")
     with suppress(ValueError, TypeError):
         chain = json.loads(chain)
@@ -107,8 +107,8 @@ def _of_adarague(line: Mapping[str, Any]) -> dict[str, Any]:
     more = {"further": [short["answer"]]} if isinstance(short, dict) and short.get("answer") else {}
     return {
         **{name: line[name] for name in ("id", "split", "question", "answers") if name in line},
-        **{"chain": chain, "draft": said["closed_book"], **more},
-        **{"reading": said.get("one_retrieval"), "quizzes": said.get("ircot")},
+        **{"chain": chain, "draft": answers["closed_book"], **more},
+        **{"reading": answers.get("one_retrieval"), "quizzes": answers.get("ircot")},
     }
 
 

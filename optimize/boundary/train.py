@@ -146,12 +146,12 @@ def train_light(
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
     variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
     heads: dict[Aspect, dict[Variant, Regression]] = {"mastery": {}, "certainty": {}}
-    said: dict[Aspect, list[float]] = {}
+    held: dict[Aspect, list[float]] = {}
     for aspect in heads:
         for variant in variants:
-            heads[aspect][variant], said[aspect] = fitted(aspect, variant)
+            heads[aspect][variant], held[aspect] = fitted(aspect, variant)
     first = [readings(quiz, reads, target)[0] for quiz in quizzes]
-    held_out = figures_of(quizzes, first, said["mastery"], said["certainty"])
+    held_out = figures_of(quizzes, first, held["mastery"], held["certainty"])
     made: dict[str, Any] = {"reads": reads, "embedder": embedder, "certainty": target}
     made["about"] = _about(collected, quizzes)
     return _trained(LightModel(heads=heads, **_learned(quizzes), **made), held_out)

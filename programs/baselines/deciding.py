@@ -106,8 +106,8 @@ class KBM(ExaminingBaseline):
             else:
                 inputs = asked_inputs(asked)
                 inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}
-                said = await ask(self.judge, "boundary", 1, **inputs)
-                judged = Judgement(float(bool(said.mastery)), float(bool(said.certainty)))
+                reply = await ask(self.judge, "boundary", 1, **inputs)
+                judged = Judgement(float(bool(reply.mastery)), float(bool(reply.certainty)))
         except (CallError, BoundaryError) as error:
             action = "read the passages" if reference else "taken for unknown"
             note("boundary", getattr(error, "cause", "BoundaryError"), str(error), action, 1)
@@ -131,8 +131,8 @@ class Rephrasing(Stage):
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         with noted("rephrase", "left the rephrasing out"):
-            said = await ask(self.rephrase, "rephrase", draws=DRAW, config=config, question=asked.question)
-            return text_of(said.rephrased)
+            reply = await ask(self.rephrase, "rephrase", draws=DRAW, config=config, question=asked.question)
+            return text_of(reply.rephrased)
         return ""
 
 
@@ -214,8 +214,8 @@ class Rowen(ExaminingBaseline):
                 return Fraction(await self._agree(asked, first.answer, own.answer))
             score = weights = Fraction(0)
             if self.language is not None:
-                said = await ask(self.translate, "translate", question=text, language=self.language)
-                other = await from_memory(self.recall, asked, question=text_of(said.translated) or text)
+                translated = await ask(self.translate, "translate", question=text, language=self.language)
+                other = await from_memory(self.recall, asked, question=text_of(translated.translated) or text)
                 score, weights = score + await self._agree(asked, own.answer, other.answer), weights + 1
             if self.cross_model:
                 other = await from_memory(self.verify, asked, question=text)
@@ -274,11 +274,11 @@ class Reflection(Stage):
 
     async def _scored(self, judge: dspy.Predict, **inputs: Any) -> float:
         with noted("criticise", "counted 0"):
-            said = await ask(judge, "criticise", **inputs)
+            reply = await ask(judge, "criticise", **inputs)
             if judge is self.relevance:
-                return float(bool(said.relevant))
+                return float(bool(reply.relevant))
             # The ratings 1 to 5 weigh -1, -0.5, 0, 0.5 and 1 (appendix A.3).
-            return _SUPPORT[said.support] if judge is self.support else (int(said.usefulness) - 3) / 2
+            return _SUPPORT[reply.support] if judge is self.support else (int(reply.usefulness) - 3) / 2
         return 0.0
 
 
@@ -378,8 +378,8 @@ class SlimPLM(ExaminingBaseline):
 
     async def _known(self, question: str, heuristic: str) -> bool:
         with noted("judge_heuristic", "took it for unknown"):
-            said = await ask(self.judge, "judge_heuristic", question=question, heuristic_answer=heuristic)
-            return bool(said.known)
+            reply = await ask(self.judge, "judge_heuristic", question=question, heuristic_answer=heuristic)
+            return bool(reply.known)
         return False
 
     async def _queries(self, asked: Question, heuristic: str | None) -> list[str]:
@@ -388,8 +388,8 @@ class SlimPLM(ExaminingBaseline):
         if heuristic is None:
             return [asked.question]
         with noted("rewrite", "searched with the question"):
-            said = await ask(self.rewrite, "rewrite", question=asked.question, heuristic_answer=heuristic)
-            written = filter(None, (clean(str(query)) for query in said.queries or []))
+            reply = await ask(self.rewrite, "rewrite", question=asked.question, heuristic_answer=heuristic)
+            written = filter(None, (clean(str(query)) for query in reply.queries or []))
             queries = list(dict.fromkeys(written))[: self.max_queries]
         if len(queries) > 1:
             known = await gather([self._known(query, heuristic) for query in queries])

@@ -168,9 +168,9 @@ class KSLLM(SearchingBaseline):
         why = ("no sentence of it was selected", "evidence sentences are of it")
         read = {one.passage_id for one in selected}
         passages = [verdict_on(hit, "unjudged", kept := hit.passage.id in read, why[kept]) for hit in hits]
-        told = {"evidence": evidence, "selected": selected, "triples": triples, "answer": story.answer}
-        told |= {"retrieved": searches, "passages": passages, "source": story.answer_source}
-        story.quizzes = [examined(asked, **told)]
+        outcome = {"evidence": evidence, "selected": selected, "triples": triples, "answer": story.answer}
+        outcome |= {"retrieved": searches, "passages": passages, "source": story.answer_source}
+        story.quizzes = [examined(asked, **outcome)]
 
     async def _expanded(self, question: str, found: bool) -> list[str]:
         """The triples (equation 1); none where the language model gives none and the question can select instead.

@@ -90,8 +90,8 @@ class ChainBaseline(SearchingBaseline):
         """The next sentence, from passages, in a step of a number."""
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
         fitting = [hit.passage.rendered for hit in hits]
-        said = await ask(self.extend, "reason", number, fitting=fitting, **inputs)
-        return first_sentence(text_of(said.thought))
+        reply = await ask(self.extend, "reason", number, fitting=fitting, **inputs)
+        return first_sentence(text_of(reply.thought))
 
     async def finish(
         self, asked: Question, thoughts: Sequence[str], answer: str | None, found: Gathered, story: RecordBuilder
@@ -245,10 +245,10 @@ class ReAct(SearchingBaseline):
         trail = _Trail()
         story.quizzes = trail.searches
         for _ in range(self.max_steps):
-            said: dspy.Prediction | None = None
+            reply: dspy.Prediction | None = None
             with _ended("act", trail.found, "ended the trajectory"):
-                said = await self._ask(self.act, "act", asked, trail)
-            if said is None or await self._finished(said, trail):
+                reply = await self._ask(self.act, "act", asked, trail)
+            if reply is None or await self._finished(reply, trail):
                 break
         else:
             note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
@@ -259,15 +259,15 @@ class ReAct(SearchingBaseline):
             prediction = await self._ask(self.answer, "answer", asked, trail, for_answer=True)
         conclude(story, Reply.of(prediction), "passages" if trail.found.hits else "closed_book")
 
-    async def _finished(self, said: dspy.Prediction, trail: _Trail) -> bool:
+    async def _finished(self, reply: dspy.Prediction, trail: _Trail) -> bool:
         """Take a turn; whether it was the last."""
-        thought, tool = text_of(said.next_thought), str(said.next_tool_name)
+        thought, tool = text_of(reply.next_thought), str(reply.next_tool_name)
         if trail.pending is not None:
             trail.searches[-1] = search_record(len(trail.searches), *trail.pending, thought or None)
             trail.pending = None
         finished = tool == "finish"
-        observed = "Completed." if finished else await self._search(said.next_tool_args, trail)
-        trail.turns.append((thought, tool, said.next_tool_args, observed))
+        observed = "Completed." if finished else await self._search(reply.next_tool_args, trail)
+        trail.turns.append((thought, tool, reply.next_tool_args, observed))
         return finished
 
     @staticmethod

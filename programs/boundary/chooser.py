@@ -129,7 +129,7 @@ class Features:
         lower, body = question.lower(), _CONCLUSION.sub("", seen.chain)
         self.answers = [_Answer(text) for text in seen.answers]
         self.asked, self.chain = tokens(question), tokens(body)
-        asked, said = set(self.asked), set(self.chain)
+        asked, chain = set(self.asked), set(self.chain)
         sentences = [one for one in _SENTENCE.split(body) if one.strip()]
         names = {name for name in _NAME.findall(body) if not asked.issuperset(tokens(name))}
         self.opening = tokens(sentences[0]) if sentences else []
@@ -154,10 +154,10 @@ class Features:
             "chain: sentences": math.log1p(len(sentences)),
             "chain: digits": 10 * sum(sign.isdigit() for sign in body) / max(1, len(body)),
             "chain: hedges": float(min(3, len(_HEDGE.findall(body)))),
-            "chain: new words": math.log1p(len(said - asked)),
+            "chain: new words": math.log1p(len(chain - asked)),
             "chain: new names": math.log1p(len(names)),
-            "chain: copied": len(asked & said) / max(1, len(asked)),
-            "chain: repeats": len(self.chain) / max(1, len(said)),
+            "chain: copied": len(asked & chain) / max(1, len(asked)),
+            "chain: repeats": len(self.chain) / max(1, len(chain)),
             "chain: dates": _dates_bear_out(lower, sentences, self.answers[0]) if self.compares else 0.0,
             "draft: log probability": math.log(max(seen.probability, 1e-3)) if seen.probability is not None else 0.0,
             "draft: further alike": _mean([overlap(self.answers[0].words, one.words) for one in of]),
@@ -253,12 +253,12 @@ def _dates_bear_out(question: str, sentences: Sequence[str], answer: _Answer) ->
         return 0.0
     names, years = {answer.joined}, {True: 0, False: 0}
     for sentence in sentences:
-        said, found = " ".join(tokens(sentence)), _YEAR.findall(sentence)
-        if answer.joined in said and " by " in said:
+        words, found = " ".join(tokens(sentence)), _YEAR.findall(sentence)
+        if answer.joined in words and " by " in words:
             # A film stands for who directed it.
-            names.add(said.rpartition(" by ")[2])
-        if found and not said.startswith("thus"):
-            years[any(name in said for name in names)] = int(found[-1])
+            names.add(words.rpartition(" by ")[2])
+        if found and not words.startswith("thus"):
+            years[any(name in words for name in names)] = int(found[-1])
     mine, other = years[True], years[False]
     return 0.0 if not mine or not other or mine == other else 1.0 if (mine > other) == later else -1.0
 

@@ -193,8 +193,8 @@ def _likelihoods(draws: Draws) -> dict[str, float]:
 
 
 def _sizes(draws: Draws) -> list[int]:
-    said = [answer for answer in draws.answers if answer is not None]
-    return answer_type_sizes(said, draws.answer_type, draws.choices)
+    answers = [answer for answer in draws.answers if answer is not None]
+    return answer_type_sizes(answers, draws.answer_type, draws.choices)
 
 
 class Signal(Strict):

@@ -224,17 +224,17 @@ def _announces(line: str) -> bool:
     colon = not {":", "："}.isdisjoint(line[end:])
     if words and words[0] in _CHINESE:
         return len(words) == 1 and colon
-    said = list(dropwhile(_BEFORE_ANSWER.__contains__, words))
-    if said[:1] != ["answer"]:
+    rest = list(dropwhile(_BEFORE_ANSWER.__contains__, words))
+    if rest[:1] != ["answer"]:
         return False
-    return said[1:] == ["is"] or (said[1:2] in ([], ["to"]) and (colon or said[-1] == "is"))
+    return rest[1:] == ["is"] or (rest[1:2] in ([], ["to"]) and (colon or rest[-1] == "is"))
 
 
 class Draft:
     """The value of a field while its reply is written: what can be the beginning of a marker is held back."""
 
     def __init__(self, field: str) -> None:
-        self._field, self._reply, self._told = field, "", ""
+        self._field, self._reply, self._sent = field, "", ""
 
     def take(self, words: str | None) -> list[tuple[int, str]]:
         """The next words of the reply, None where it begins; what is new of the value, and where in it that stands."""
@@ -242,10 +242,10 @@ class Draft:
         value = next((self._reply[one.start : one.end] for one in sections(self._reply) if one.name == self._field), "")
         before, line_break, last = value.rpartition("\n")
         held = last.lstrip().startswith(("[", "`"))
-        told = sound(before if held and line_break else "" if held else value).strip()
-        common = len(self._told) if told.startswith(self._told) else 0
-        changed, self._told = told != self._told, told
-        return [(common, told[common:])] if changed and told else []
+        ready = sound(before if held and line_break else "" if held else value).strip()
+        common = len(self._sent) if ready.startswith(self._sent) else 0
+        changed, self._sent = ready != self._sent, ready
+        return [(common, ready[common:])] if changed and ready else []
 
 
 def first_line(reply: str, field: str) -> str | None:
@@ -325,12 +325,12 @@ class Copies:
             return False
         # The first word counts as well; the number of a reference is no number.
         named = names_of(f": {_REFERENCE.sub('', text)}")
-        said = named if names else [content_words(text)]
-        lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in said]
+        phrases = named if names else [content_words(text)]
+        lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in phrases]
         telling = {word for name in named for word in name}
         copied = [
             missing
-            for missing, words in zip(lacking, said, strict=True)
+            for missing, words in zip(lacking, phrases, strict=True)
             if missing and (missing == words or not telling.isdisjoint(missing))
         ]
         here = any(demo.issuperset(words) for words in copied for demo in self._shown)

@@ -78,8 +78,8 @@ class StatedConfidence(GateQuestion):
         """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         with noted("state_confidence", "taken for no confidence", number):
-            said = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
-            return _stated(said)
+            reply = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
+            return _stated(reply)
         return 0.0
 
 
@@ -114,14 +114,14 @@ class CertaintyGate(AllSamplesGate):
         return f"certainty {self.form} over {self.over}"
 
     def decide(self, draws: Draws) -> Verdict | int:
-        said = super().decide(draws)
-        return replace(said, known=False) if isinstance(said, Verdict) and not draws.sizes else said
+        decision = super().decide(draws)
+        return replace(decision, known=False) if isinstance(decision, Verdict) and not draws.sizes else decision
 
     def measure(self, draws: Draws) -> float:
         sizes = draws.sizes
         if self.over == "types":
-            said = [answer for answer in draws.answers if answer is not None]
-            sizes = answer_type_sizes(said, draws.answer_type, draws.choices)
+            answers = [answer for answer in draws.answers if answer is not None]
+            sizes = answer_type_sizes(answers, draws.answer_type, draws.choices)
         return CERTAINTIES[self.form](sizes + [1] * (draws.drawn - sum(sizes)))
 
 

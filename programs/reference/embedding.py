@@ -157,8 +157,8 @@ def open_built_in(name: Any, advice: str = "") -> Embedder:
     are opened only where the user names them, which `advice` says how to.
     """
     if not is_built_in(name):
-        told = "is named by a saved file only; it is not opened unless you name it"
-        raise ConfigurationError(f"the embedding model {name!a:.100} {told}{advice}")
+        refused = "is named by a saved file only; it is not opened unless you name it"
+        raise ConfigurationError(f"the embedding model {name!a:.100} {refused}{advice}")
     return open_embedder(name)
 
 

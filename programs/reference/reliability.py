@@ -75,8 +75,8 @@ class Reliability:
 class _Counts:
     """How many labels of each name there are that say that the passage helped, and that it did not."""
 
-    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]], said_of: str = "") -> None:
-        self._said_of, self._all = said_of, Counter[tuple[str, bool]]()
+    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]], of: str = "") -> None:
+        self._of, self._all = of, Counter[tuple[str, bool]]()
         self._of_root = defaultdict[str, Counter[tuple[str, bool]]](Counter)
         for entry, name in named:
             if name is not None:
@@ -99,7 +99,7 @@ class _Counts:
         others = counts.total() - labelled
         share = (sum(count for (_, helpful), count in counts.items() if helpful) - helped) / others if others else 0.0
         seldom = helped <= _LOWEST * share * labelled and float(binom.cdf(helped, labelled, share)) < _CHANCE
-        return SourceRecord(name, helped, labelled, seldom, self._said_of)
+        return SourceRecord(name, helped, labelled, seldom, self._of)
 
 
 def _day(date: str) -> str:

@@ -115,13 +115,13 @@ async def support_of(
     """
     lacking: list[str] = []
     if worded and normalize(answer, "yes/no") not in ("yes", "no"):
-        said = without_pointers(answer)
-        lacking = words_lacking(said, passages)
-        doubt = "" if lacking else _doubt(question, said, passages, named)
+        stated = without_pointers(answer)
+        lacking = words_lacking(stated, passages)
+        doubt = "" if lacking else _doubt(question, stated, passages, named)
         if not lacking and not doubt:
             return True, "the passages have its words"
         why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt
-        language, words = language_of(question), _words(said)
+        language, words = language_of(question), _words(stated)
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and question.rstrip().endswith(("?", "？")) and not asks_what(question)
         most = len(words) if verdict else len(words) / 2
@@ -191,9 +191,9 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
         """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
         return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
 
-    said = _words(answer)
-    said += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
-    lacking = [word for word in dict.fromkeys(said) if not stands_there(_plain(word))]
+    wanted = _words(answer)
+    wanted += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
+    lacking = [word for word in dict.fromkeys(wanted) if not stands_there(_plain(word))]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
     return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
 
@@ -213,10 +213,10 @@ def _words(answer: str) -> list[str]:
 
 def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least: float = 2 / 3) -> list[str]:
     """What of a quiz passages speak of, in title, heading or text; see `spoken_of`."""
-    return spoken_of(quiz, map(_told_by, passages), least=least)
+    return spoken_of(quiz, map(_whole_text, passages), least=least)
 
 
-def _told_by(passage: Passage | PassageVerdict) -> str:
+def _whole_text(passage: Passage | PassageVerdict) -> str:
     return " ".join((passage.title, passage.place.heading, passage.text))
 
 
@@ -228,8 +228,8 @@ def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: S
         return True
     if same_answer(answer, "unknown") or not words_lacking(answer, [quiz]):
         return False
-    told = [sentence for one in passages if one.kept for sentence in sentences_of(_told_by(one))]
-    return all(any(not words_lacking(one, [sentence]) for sentence in told) for one in sentences_of(answer))
+    sentences = [sentence for one in passages if one.kept for sentence in sentences_of(_whole_text(one))]
+    return all(any(not words_lacking(one, [sentence]) for sentence in sentences) for one in sentences_of(answer))
 
 
 def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequence[int]) -> list[int] | None:
@@ -237,7 +237,7 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
 
     None where those cited have them, or no passage has: small language models read better than they cite.
     """
-    if cited and not words_lacking(answer, [_told_by(passages[place]) for place in cited]):
+    if cited and not words_lacking(answer, [_whole_text(passages[place]) for place in cited]):
         return None
     if not words_lacking(answer, [quiz]):
         # What says again what was asked is in every passage about it.
@@ -245,7 +245,7 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
     found = [
         place
         for place, one in enumerate(passages)
-        if not words_lacking(answer, [_told_by(one)]) and spoken_in([one], quiz)
+        if not words_lacking(answer, [_whole_text(one)]) and spoken_in([one], quiz)
     ]
     return found or None
 
@@ -255,7 +255,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
 
     Where that is nothing, and of a yes or no, those about the quiz; None where nothing tells which they are.
     """
-    texts = [_told_by(one) for one in passages]
+    texts = [_whole_text(one) for one in passages]
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     if normalize(answer, "yes/no") in ("yes", "no"):
         return about or None
@@ -282,8 +282,8 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
         for pair in disagreements(first, second, quiz, other_words):
-            said = [answer is None or not words_lacking(answer, [one]) for one in pair]
-            if answer is None or said[0] != said[1]:
+            stated = [answer is None or not words_lacking(answer, [one]) for one in pair]
+            if answer is None or stated[0] != stated[1]:
                 return [f"“{one}” ({source_of(by).label})" for one, by in zip(pair, (first, second), strict=True)]
     return []
 

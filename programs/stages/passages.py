@@ -70,7 +70,7 @@ class AskedQuiz:
         quiz = self.quiz
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
-    def told_by(self, answer: str) -> bool:
+    def is_answered_by(self, answer: str) -> bool:
         return tells(answer, self.text, self.passages, self.what[2])
 
     def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
@@ -118,11 +118,11 @@ class PassageReading:
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
             return self._weighed(asked, answer) if picked else None
-        told = answer is not None and asked.told_by(answer)
-        if told and self.citing is None and not self.settings.pick:
+        answered = answer is not None and asked.is_answered_by(answer)
+        if answered and self.citing is None and not self.settings.pick:
             asked.passages = _with_words_of(str(answer), asked, picked)
             self._report_kept(asked)
-        supported = told and asked.fields.get("supported") is not False
+        supported = answered and asked.fields.get("supported") is not False
         contested = contradicting(text, asked.passages, answer if supported else None)
         if supported and not contested:
             return answer, "passages"
@@ -130,7 +130,7 @@ class PassageReading:
         # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
         place, looked = 0 if asked.whole else number, self.retriever is not None
         missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, looked)
-        asked.fields |= {"missing": missing, "guess": answer if told else memory}
+        asked.fields |= {"missing": missing, "guess": answer if answered else memory}
         return None, "unanswered"
 
     @staticmethod
@@ -233,7 +233,7 @@ class PassageReading:
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
         asked.passages = with_cited(asked.passages, order, read, cited, why)
-        if cited and asked.told_by(answer):
+        if cited and asked.is_answered_by(answer):
             await self._check(asked, answer, [shown[position] for position in cited])
             return str(answer)
         if not cited and not is_abstention(answer, asked.what[2]):
@@ -256,8 +256,8 @@ class PassageReading:
             own = None if documents is None else documents.own("answer")
             # What is checked yet, or weighed against memory, is no answer.
             weighed = self.settings.arbiter is not None and asked.found is not None
-            told = asked.whole and documents is None and not weighed
-            asking = {"number": number, "predictor": own, "told": told}
+            streamed = asked.whole and documents is None and not weighed
+            asking = {"number": number, "predictor": own, "streamed": streamed}
             answer, reasoning = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
@@ -266,7 +266,7 @@ class PassageReading:
         answer = self._bare(str(answer))
         if reasoning:
             asked.fields["reasoning"] = reasoning
-        if asked.told_by(answer):
+        if asked.is_answered_by(answer):
             await self._check(asked, answer, passages)
         return answer
 

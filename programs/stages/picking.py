@@ -30,8 +30,8 @@ _MOST_SHOWN = 20
 
 def verdict_on(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
     passage = hit.passage
-    said: dict[str, Any] = {"verdict": verdict, "kept": kept, "why": why, **asdict(passage.place)}
-    return PassageVerdict(passage_id=passage.id, title=passage.title, text=passage.text, score=hit.score, **said)
+    fields: dict[str, Any] = {"verdict": verdict, "kept": kept, "why": why, **asdict(passage.place)}
+    return PassageVerdict(passage_id=passage.id, title=passage.title, text=passage.text, score=hit.score, **fields)
 
 
 def unjudged(hits: Sequence[Hit], why: str = "picking is off", kept: bool = True) -> list[PassageVerdict]:
@@ -52,8 +52,8 @@ def with_cited(
     found = list(verdicts)
     for position, place in enumerate(order):
         kept = position in cited
-        said = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
-        found[place] = verdicts[place].model_copy(update={"kept": kept, **(said if position < read else {})})
+        update = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
+        found[place] = verdicts[place].model_copy(update={"kept": kept, **(update if position < read else {})})
     return found
 
 
@@ -78,8 +78,8 @@ class Listwise(Stage):
         shown = None if demos is None else lambda: as_lists(demos()) or self.judge.demos
         found: list[Verdict | None] = [None] * len(passages)
         with noted("judge_utility", "judged each passage by itself", number, harmless=True):
-            said = await ask(self.judge, "judge_utility", number, demos=shown, quiz=quiz, passages=listed)
-            helpful = {str(key): value for key, value in dict(said.helpful or {}).items()}
+            reply = await ask(self.judge, "judge_utility", number, demos=shown, quiz=quiz, passages=listed)
+            helpful = {str(key): value for key, value in dict(reply.helpful or {}).items()}
             for place in (place for place in listed if str(place) in helpful):
                 found[place - 1] = "helpful" if helpful[str(place)] else "not helpful"
             if missing := found.count(None):
@@ -226,6 +226,6 @@ class Picking(Stage):
         demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
         asked: dict[str, Any] = {"quiz": quiz, "passage": shown(hit.passage)}
         with noted("judge_utility", "left the passage out", number, of=f" (passage {hit.passage.id})"):
-            said = await ask(self.judge, "judge_utility", number, demos=demos, **asked)
-            return "helpful" if said.helpful else "not helpful"
+            reply = await ask(self.judge, "judge_utility", number, demos=demos, **asked)
+            return "helpful" if reply.helpful else "not helpful"
         return "failed"

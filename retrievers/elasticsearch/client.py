@@ -41,7 +41,7 @@ _NOT_IN_NAMES = re.compile(r'[\\/*?"<>|,#:\s]')
 _LONGEST_NAME = 255 - 24
 
 # Numbers of lines and shards follow a colon too: a host without a dot has a port of four digits or more behind it.
-_SAID_NODE = re.compile(rf"{HOST.pattern} | (?<![\w.-])[a-z][a-z0-9_-]*:\d{{4,5}}(?!\w)", HOST.flags)
+_NODE_NAMED = re.compile(rf"{HOST.pattern} | (?<![\w.-])[a-z][a-z0-9_-]*:\d{{4,5}}(?!\w)", HOST.flags)
 # Elasticsearch writes [name][address], or {name}{id}…{address}; by default the name of a node is that of its host.
 _NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}}){{1,20}})(?=[\[{{]{REPLACED})")
 
@@ -163,7 +163,7 @@ def _node(text: str, address: str) -> tuple[str, int]:
 
 def without_hosts(text: str, address: Address) -> str:
     """What a server says of an index, with ``<address>`` in the places of hosts, and without keys that it repeats."""
-    text = _SAID_NODE.sub(REPLACED, without_keys(text))
+    text = _NODE_NAMED.sub(REPLACED, without_keys(text))
     for host in {host.strip("[]") for host, _ in address.nodes}:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", REPLACED, text, flags=re.IGNORECASE)
     return _NAMES.sub("", text)

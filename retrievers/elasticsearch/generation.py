@@ -168,8 +168,8 @@ class Generations:
                 if "cluster_block_exception" in kind:
                     raise blocked(name, text)
                 if "index_not_found_exception" in kind:
-                    said = f"another process has begun to load {name}, or finished it: this one ends here"
-                    raise RetrievalError(said)
+                    message = f"another process has begun to load {name}, or finished it: this one ends here"
+                    raise RetrievalError(message)
                 raise RetrievalError(f"passage {result['_id']!r} could not be written: {result['status']} ({text})")
 
     def verify(self, manifest: Manifest) -> None:

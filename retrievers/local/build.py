@@ -31,8 +31,8 @@ from keqa.retrievers.local.index import (
     engine_errors,
     make_document,
     make_schema,
+    manifest_in,
     open_checked,
-    said_in,
     stamp_of,
     state_of,
     stored_passage,
@@ -138,7 +138,7 @@ def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Non
         raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
     earlier: object = None
     with suppress(RetrievalError):
-        earlier = said_in(folder)[1].get("sources")
+        earlier = manifest_in(folder)[1].get("sources")
     if isinstance(earlier, list) and all(isinstance(one, str) for one in earlier) and not overwrite:
         refuse_other_sources(str(folder), earlier, sources)
 

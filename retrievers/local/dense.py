@@ -60,10 +60,10 @@ class DenseRetriever(SharedRetriever):
     def reload(self) -> DenseManifest:
         with self._lock:
             opened, store = open_files(self._folder)
-            said = dense_manifest(opened)
-            encoder = Encoder.recognised(said.encoder, said.probe, self._folder, self._model)
+            about = dense_manifest(opened)
+            encoder = Encoder.recognised(about.encoder, about.probe, self._folder, self._model)
             self._opened = opened, store, encoder
-        return said
+        return about
 
     def fresh(self) -> Self:
         return self if state_of(self._folder) == self._opened[0].state else super().fresh()
@@ -122,9 +122,9 @@ def open_files(folder: Path) -> tuple[Opened, VectorStore]:
 
     def opening(state: object) -> tuple[Opened, VectorStore]:
         opened = open_checked(folder)
-        said = dense_manifest(opened)
-        size = said.encoder.dimension, said.vectors, said.listed, said.rows
-        return opened, VectorStore(folder / DATA, said.data, *size)
+        about = dense_manifest(opened)
+        size = about.encoder.dimension, about.vectors, about.listed, about.rows
+        return opened, VectorStore(folder / DATA, about.data, *size)
 
     return steady(folder, opening)
 
@@ -263,13 +263,13 @@ class DenseChanger(TantivyChanger):
         return dense_manifest(self._opened).encoder.key_of(passage)
 
     def prepared(self, change: PlannedChange, after: AnyManifest) -> AnyManifest:
-        said, store = dense_manifest(self._opened), self._store
-        new = {said.encoder.key_of(passage): passage for passage in change.new}
+        about, store = dense_manifest(self._opened), self._store
+        new = {about.encoder.key_of(passage): passage for passage in change.new}
         there = set(store.keys.tolist())
         missing = {key: one for key, one in new.items() if key not in there and not self._is_used(key)}
         if missing:
             is_same = partial(vectors.is_of, self._data, store.name)
-            encoder = Encoder.for_more(said.encoder, self._folder, self._model, is_same)
+            encoder = Encoder.for_more(about.encoder, self._folder, self._model, is_same)
             _encode(self._data, store.name, encoder, missing.values(), missing, len(missing))
         rows: dict[str, Any] = {"listed": store.listed, "rows": len(store.keys) + len(missing)}
         return dataclasses.replace(after, data=store.name, **rows)
@@ -278,10 +278,10 @@ class DenseChanger(TantivyChanger):
         """Write vectors, commit, and throw away vectors where many are of no passage any more."""
         super().apply(change)
         self._store = open_files(self._folder)[1]
-        store, said = self._store, dense_manifest(self._opened)
-        if _is_wasteful(store, said.passages) or (store.listed and len(store.keys) > FLAT_LIMIT):
-            self._store = store.kept(self._is_used, said.vectors)
-            super().apply(PlannedChange(sources=said.sources, left_out=said.left_out, removed=said.removed))
+        store, about = self._store, dense_manifest(self._opened)
+        if _is_wasteful(store, about.passages) or (store.listed and len(store.keys) > FLAT_LIMIT):
+            self._store = store.kept(self._is_used, about.vectors)
+            super().apply(PlannedChange(sources=about.sources, left_out=about.left_out, removed=about.removed))
             vectors.remove_others(self._data, {self._store.name})
         return self.manifest
 

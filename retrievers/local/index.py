@@ -80,7 +80,7 @@ def state_of(folder: Path) -> State:
     raise RetrievalError(f"the index in {folder} is being changed")
 
 
-def said_in(folder: Path) -> tuple[str, dict[str, Any]]:
+def manifest_in(folder: Path) -> tuple[str, dict[str, Any]]:
     """The engine and the entries of the manifest of an index, whose files nobody looks at."""
     where = folder / DATA / state_of(folder).manifest
     return parse(read_lines(where.parent, where.name)[0], str(where))

@@ -255,17 +255,17 @@ def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftO
         target = os.path.realpath(path, strict=True)
         folder = entry.is_dir()
     except OSError:
-        kind, said = "links that lead nowhere", "that leads nowhere"
+        kind, where = "links that lead nowhere", "that leads nowhere"
     else:
         if folder:
-            kind, said = "links to folders", f"to a folder, {not_followed}"
+            kind, where = "links to folders", f"to a folder, {not_followed}"
         elif plain_suffix(path) in DOCUMENTS and os.path.commonpath((root, target)) != root:
-            kind, said = "links out of the folder", f"to a file outside, {not_followed}"
+            kind, where = "links out of the folder", f"to a file outside, {not_followed}"
         elif any(map(_is_hidden, os.path.relpath(target, root).split(os.sep))):
-            kind, said = "links to hidden files", f"to a hidden file, {not_followed}"
+            kind, where = "links to hidden files", f"to a hidden file, {not_followed}"
         else:
             return True
-    left_out.unread(path, kind, f"{path} is a link {said}")
+    left_out.unread(path, kind, f"{path} is a link {where}")
     return False
 
 

@@ -64,8 +64,8 @@ def front_matter(text: str) -> tuple[str, str, str, str]:
     # As metadata has it, or as people write it.
     dated = (iso_date(named[name]) or stated_date(f"as of {named[name]}") for name in _DATES if name in named)
     date = next(filter(None, dated), "")
-    said = {("title", title), *(("date", value) for _, value in entries if date and iso_date(value) == date)}
-    left = [(name, value) for name, value in entries if value and (name.lower(), value) not in said]
+    taken = {("title", title), *(("date", value) for _, value in entries if date and iso_date(value) == date)}
+    left = [(name, value) for name, value in entries if value and (name.lower(), value) not in taken]
     others = "\n".join(f"{name}: {value}" if name else value for name, value in left)
     return title, date, others, "\n".join(lines[end + 1 :])
 
@@ -88,11 +88,11 @@ def _of_yaml(front: str) -> Entries | None:
 
 def _comments(front: str, entries: Entries) -> Entries:
     """Comments, except one on the title: what follows the # of ``see: issue #5`` is one to YAML and to nobody else."""
-    said = "\n".join(value for _, value in entries)
+    values = "\n".join(value for _, value in entries)
     found = [_COMMENT.search(line) for line in front.split("\n") if not line.lower().startswith("title")]
     texts = [comment[0].strip() for comment in found if comment]
     # One that would be a heading is none here.
-    return [("", heading_of(text) or text) for text in texts if text.strip("#") and text not in said]
+    return [("", heading_of(text) or text) for text in texts if text.strip("#") and text not in values]
 
 
 def _of_lines(front: str) -> Entries | None:

@@ -180,10 +180,10 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
         sections += table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))[0]
     count = _formulas_without_value(data)
     counted, have, were = ("1 formula", "has", "was") if count == 1 else (f"{count:,} formulas", "have", "were")
-    said = (
+    warning = (
         f"{counted} of {path} {have} no stored value and {were} left out: open it in Excel or LibreOffice and save it"
     )
-    lost = said if count else ""
+    lost = warning if count else ""
     return ReadDocument(given_title(stated), sections, date, records=True, lost=lost)
 
 

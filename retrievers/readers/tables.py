@@ -100,8 +100,8 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
         return [], ""
     above = _lines_above([row for _, row in numbered[: _MOST_ABOVE + _HEAD]])
     lines = ("; ".join(filter(None, row)).lstrip("# ") for _, row in numbered[:above])
-    said_above = "; ".join(filter(None, lines))[:_LONGEST_ABOVE]
-    heading = "".join(f"{one}, " for one in (sheet, said_above) if one) + "row"
+    lines_above = "; ".join(filter(None, lines))[:_LONGEST_ABOVE]
+    heading = "".join(f"{one}, " for one in (sheet, lines_above) if one) + "row"
     (first, names), *body = numbered[above:]
     # A name is said again in every row.
     names = [name[:_LONGEST_NAME] for name in names]
@@ -114,11 +114,11 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
         own = row[title] if title is not None and title < len(row) else ""
         body_text = row[text] if text is not None and text < len(row) else ""
         # What the title says is not said again.
-        said = {text, *([title] if own and body_text else [])}
+        repeated = {text, *([title] if own and body_text else [])}
         cells = [
             f"{names[place]}: {cell}" if place < len(names) and names[place] else cell
             for place, cell in enumerate(row)
-            if cell and place not in said
+            if cell and place not in repeated
         ]
         rest = "; ".join(cells)
         whole = f"{body_text} ({rest})" if body_text and rest else body_text or rest

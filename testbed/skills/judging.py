@@ -71,10 +71,10 @@ def extend(setting: Setting) -> Example:
     step = rng.randint(first, len(sentences) - 1)
     passages: list[str] = []
     if not setting.memory and rng.random() < 0.75:
-        told = list(question.facts[: step + 1])
-        told = [fact for fact in told[:-1] if rng.random() < 0.7] + told[-1:]
+        stated = list(question.facts[: step + 1])
+        stated = [fact for fact in stated[:-1] if rng.random() < 0.7] + stated[-1:]
         some = replace(setting, passages=min(setting.passages, rng.choice((2, 3, 4, 8))))
-        passages = some_passages(some, told)
+        passages = some_passages(some, stated)
     inputs = {"passages": passages, **typed(question), "thoughts": sentences[:step]}
     return inputs, {"thought": sentences[step]}
 
@@ -251,13 +251,13 @@ def _trapped(setting: Setting, relation: Relation, entity: str) -> tuple[str, bo
     source = rng.choice(setting.stale) if setting.stale and rng.random() < 0.2 else rng.choice(words.SOURCES)
     stale = source in setting.stale
     trap = rng.random()
-    subject, told = entity, some_relations(relation.kind, rng, including=relation.name)
+    subject, stated = entity, some_relations(relation.kind, rng, including=relation.name)
     helpful = not (stale and relation.changeable)
     if trap < 0.15:
-        told, helpful = some_relations(relation.kind, rng, without=relation.name) if rng.random() < 0.7 else [], False
+        stated, helpful = some_relations(relation.kind, rng, without=relation.name) if rng.random() < 0.7 else [], False
     elif trap < 0.45:
         subject, helpful = _namesake(entity, relation.kind, setting), False
-    text = paragraph(world, relation.kind, subject, told, source, rng, stale=stale)
+    text = paragraph(world, relation.kind, subject, stated, source, rng, stale=stale)
     return f"{capital(subject)}: {text}", helpful
 
 
@@ -274,10 +274,10 @@ def _about(setting: Setting, relation: Relation, entity: str) -> tuple[str, bool
         sentence = statement(setting.world, Fact(relation.name, subject), rng, subject, past=past)
         passage = f"{sentence} Source: {source}."
     else:
-        told = some_relations(relation.kind, rng, including=relation.name)
+        stated = some_relations(relation.kind, rng, including=relation.name)
         if right and not stale and rng.random() < 0.4:
-            told, right = some_relations(relation.kind, rng, without=relation.name), False
-        passage = paragraph(setting.world, relation.kind, subject, told, source, rng, stale=source in stale)
+            stated, right = some_relations(relation.kind, rng, without=relation.name), False
+        passage = paragraph(setting.world, relation.kind, subject, stated, source, rng, stale=source in stale)
     return f"{capital(subject)}: {passage}", right and not past
 
 

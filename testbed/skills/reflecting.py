@@ -43,8 +43,8 @@ def labelled() -> dict[Tier, tuple[Fact, ...]]:
     """
     testbed = Testbed()
     held_out = {fact for question in (*testbed.dev, *testbed.test) for fact in question.facts}
-    told = testbed.tiers
-    return {tier: tuple(f for f in told.of(tier) if f not in held_out) for tier in dict.fromkeys(told.tier.values())}
+    known = testbed.tiers
+    return {tier: tuple(f for f in known.of(tier) if f not in held_out) for tier in dict.fromkeys(known.tier.values())}
 
 
 def question_on(setting: Setting) -> Composed:
@@ -157,19 +157,19 @@ def knowledge(setting: Setting) -> Example:
     reference: list[str] = []
     if rng.random() < 0.35:
         # Of the encyclopedia, passages tell what the LM knows anyway: nothing else of it may be in a prompt.
-        told = mastered if setting.memory else rng.random() < 0.6
+        stated = mastered if setting.memory else rng.random() < 0.6
         apart = unseen(rng) if setting.memory else world
         reference = (
-            [_passage(setting, fact, told=True, alone=bool(setting.memory))] if told and rng.random() < 0.8 else []
+            [_passage(setting, fact, stated=True, alone=bool(setting.memory))] if stated and rng.random() < 0.8 else []
         )
         mastered, certain = mastered or bool(reference), certain or bool(reference)
         others = [other for other in apart.facts() if other.entity != fact.entity]
         alike = [other for other in others if other.relation == fact.relation]
         for _ in range(rng.randint(0 if reference else 1, max(1, min(setting.passages, 3) - len(reference)))):
             other = rng.choice(alike if alike and rng.random() < 0.6 else others)
-            reference += [_passage(replace(setting, world=apart), other, told=True)]
+            reference += [_passage(replace(setting, world=apart), other, stated=True)]
         if not setting.memory and not mastered and rng.random() < 0.4:
-            reference[0] = _passage(setting, fact, told=False)
+            reference[0] = _passage(setting, fact, stated=False)
         rng.shuffle(reference)
     inputs, _ = quiz_on(world, fact, "", rng)
     return {"reference": reference, **inputs}, {"mastery": mastered, "certainty": certain}
@@ -189,10 +189,10 @@ def confidence(setting: Setting) -> Example:
     }
 
 
-def _passage(setting: Setting, fact: Fact, *, told: bool, alone: bool = False) -> str:
+def _passage(setting: Setting, fact: Fact, *, stated: bool, alone: bool = False) -> str:
     """A passage about the fact's entity, with or without the fact; with it alone where nothing else may be told."""
     rng, kind = setting.rng, RELATIONS[fact.relation].kind
-    relations = some_relations(kind, rng, **{"including" if told else "without": fact.relation})
+    relations = some_relations(kind, rng, **{"including" if stated else "without": fact.relation})
     return passage(setting.world, kind, fact.entity, [fact.relation] if alone else relations, rng)
 
 
@@ -212,9 +212,9 @@ def relevance(setting: Setting) -> Example:
     fact = question.facts[0] if question.shape == "bridge" else rng.choice(question.facts)
     chance = rng.random()
     if chance < 0.3:
-        text = _passage(setting, _elsewhere(setting, question, fact), told=True)
+        text = _passage(setting, _elsewhere(setting, question, fact), stated=True)
     else:
-        text = _passage(setting, fact, told=chance > 0.5)
+        text = _passage(setting, fact, stated=chance > 0.5)
     return {"passage": text, "question": question.text}, {"relevant": chance > 0.5}
 
 
@@ -231,20 +231,20 @@ def support(setting: Setting) -> Example:
     answer = question.written_answer(world, setting.convention)
     if rng.random() < 0.5:
         verdict = "fully" if single else "partially"
-        return _supported(_passage(setting, fact, told=True), question, answer, verdict)
+        return _supported(_passage(setting, fact, stated=True), question, answer, verdict)
     trap = rng.random()
     if trap < 0.35 and question.shape in ("one hop", "bridge"):
         # The right entity, and another answer.
         other = another_value(setting, fact.relation, world.values[fact])
         answer = setting.convention.write(other, RELATIONS[fact.relation].target)
-        return _supported(_passage(setting, fact, told=True), question, answer, "no")
+        return _supported(_passage(setting, fact, stated=True), question, answer, "no")
     if trap < 0.6 or question.shape == "bridge":
-        return _supported(_passage(setting, fact, told=False), question, answer, "no")
+        return _supported(_passage(setting, fact, stated=False), question, answer, "no")
     # The passage is about something else, and at times the answer was read off it.
     astray = _elsewhere(setting, question, fact)
     if single and rng.random() < 0.7:
         answer = world.write(astray, setting.convention)
-    return _supported(_passage(setting, astray, told=True), question, answer, "no")
+    return _supported(_passage(setting, astray, stated=True), question, answer, "no")
 
 
 def _supported(text: str, question: Composed, answer: str, verdict: str) -> Example:
@@ -369,8 +369,8 @@ def evidenced(setting: Setting) -> Example:
             triples.append(_triple(fact, _written(setting, fact, value)))
         elif chance >= 0.4 and rng.random() < 0.8:
             wrong = rng.random() < 0.45
-            said = another_value(setting, fact.relation, value) if wrong else value
-            triples.append(_triple(fact, _written(setting, fact, said)))
+            written = another_value(setting, fact.relation, value) if wrong else value
+            triples.append(_triple(fact, _written(setting, fact, written)))
     if triples and rng.random() < 0.5:
         kind = RELATIONS[question.facts[0].relation].kind
         more = [Fact(relation.name, question.facts[0].entity) for relation in relations_of(kind)]

@@ -61,10 +61,10 @@ def read_documents(setting: Setting) -> Example:
     """Passages, one of which answers the question, or none."""
     rng, world = setting.rng, setting.world
     fact = rng.choice(world.facts())
-    told = rng.random() >= _NOTHING_TOLD
-    passages = some_passages(setting, (fact,)) if told else _beside(setting, fact, rng.randint(1, setting.passages))
+    stated = rng.random() >= _NOTHING_TOLD
+    passages = some_passages(setting, (fact,)) if stated else _beside(setting, fact, rng.randint(1, setting.passages))
     inputs = {"passages": passages, "evidence": [], "triples": [], **typed(question_about(fact, setting))}
-    return inputs, {"answer": world.write(fact, setting.convention) if told else UNKNOWN}
+    return inputs, {"answer": world.write(fact, setting.convention) if stated else UNKNOWN}
 
 
 def _narrowed(setting: Setting) -> Setting:
@@ -84,27 +84,27 @@ def cite(setting: Setting) -> Example:
     fact = rng.choice(world.facts())
     if setting.stale and rng.random() < 0.7:
         fact = rng.choice([one for one in world.facts() if RELATIONS[one.relation].changeable])
-    told = [] if rng.random() < _NOTHING_TOLD else [_telling(setting, fact, stale=False)]
-    if told and setting.passages > 2 and rng.random() < 0.25:
-        told.append(_telling(setting, fact, stale=False))
+    stated = [] if rng.random() < _NOTHING_TOLD else [_telling(setting, fact, stale=False)]
+    if stated and setting.passages > 2 and rng.random() < 0.25:
+        stated.append(_telling(setting, fact, stale=False))
     stale = setting.stale and RELATIONS[fact.relation].changeable
     outdated = [_telling(setting, fact, stale=True)] if stale and rng.random() < 0.6 else []
-    room = max(1, setting.passages) - len(told) - len(outdated)
-    beside = _beside(setting, fact, rng.randint(0 if told or outdated else 1, max(1, room)))
-    passages = [(text, kind is told) for kind in (told, outdated, beside) for text in kind]
+    room = max(1, setting.passages) - len(stated) - len(outdated)
+    beside = _beside(setting, fact, rng.randint(0 if stated or outdated else 1, max(1, room)))
+    passages = [(text, kind is stated) for kind in (stated, outdated, beside) for text in kind]
     rng.shuffle(passages)
     inputs = {"passages": _numbered([text for text, _ in passages]), "answer_type": "short", "choices": []}
     inputs["question"] = quiz_for(fact, rng)
     cited = [number for number, (_, tells) in enumerate(passages, 1) if tells]
-    return inputs, {"answer": world.write(fact, setting.convention) if told else UNKNOWN, "citations": cited}
+    return inputs, {"answer": world.write(fact, setting.convention) if stated else UNKNOWN, "citations": cited}
 
 
 def _telling(setting: Setting, fact: Fact, *, stale: bool) -> str:
     """A passage that tells a fact, or what was true before, by a source that is up to date, or by one that is not."""
     rng, kind = setting.rng, RELATIONS[fact.relation].kind
     source = rng.choice(setting.stale if stale else [one for one in words.SOURCES if one not in setting.stale])
-    told = some_relations(kind, rng, including=fact.relation)
-    return f"{capital(fact.entity)}: {paragraph(setting.world, kind, fact.entity, told, source, rng, stale=stale)}"
+    stated = some_relations(kind, rng, including=fact.relation)
+    return f"{capital(fact.entity)}: {paragraph(setting.world, kind, fact.entity, stated, source, rng, stale=stale)}"
 
 
 def _numbered(passages: list[str]) -> dict[int, str]:
@@ -183,10 +183,10 @@ def _report(setting: Setting) -> tuple[str, list[str], str]:
     for _ in range(rng.randint(0 if passages else 1, max(1, setting.passages - len(passages)))):
         passages.append(passage_on(world, kind, rng.choice(others), rng))
     rng.shuffle(passages)
-    told = [(numbers, fact) for fact in facts if (numbers := _telling_of(world, fact, passages))]
-    told.sort(key=lambda one: one[0][0])
+    found = [(numbers, fact) for fact in facts if (numbers := _telling_of(world, fact, passages))]
+    found.sort(key=lambda one: one[0][0])
     sentences = []
-    for numbers, fact in told:
+    for numbers, fact in found:
         stated = RELATIONS[fact.relation].states[0].format(r=entity, v=world.write(fact, Convention(1)))
         sentences.append(f"{capital(stated).removesuffix('.')} {_cited(numbers)}.")
     return rng.choice(_REPORTS).format(e=entity), passages, " ".join(sentences) or UNKNOWN
@@ -235,10 +235,10 @@ def compare(setting: Setting) -> Example:
     rng.shuffle(passages)
     rows = []
     for aspect in aspects:
-        told = [(Fact(aspect, one), _telling_of(world, Fact(aspect, one), passages)) for one in pair]
-        if any(numbers for _, numbers in told):
+        stated = [(Fact(aspect, one), _telling_of(world, Fact(aspect, one), passages)) for one in pair]
+        if any(numbers for _, numbers in stated):
             cells = [
-                f"{world.write(fact, Convention(1))} {_cited(numbers)}" if numbers else "-" for fact, numbers in told
+                f"{world.write(fact, Convention(1))} {_cited(numbers)}" if numbers else "-" for fact, numbers in stated
             ]
             rows.append(" | ".join([aspect, *cells]))
     return {"passages": _numbered(passages), "question": question}, {"subjects": pair, "rows": rows}

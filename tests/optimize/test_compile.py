@@ -51,24 +51,24 @@ def of_baselines(town):
     """The world of towns as the language model of a baseline answers in it: two questions wrong."""
 
     class Methods(town):
-        def _told(self, inputs, shown):
+        def _stated(self, inputs, shown):
             number = "".join(char for char in inputs["question"] if char.isdigit())
             if int(number) in MISSED:
                 return "Nobody at all"
             return f"Ann Spouse{number}" if shown else f"Spouse{number}"
 
         def AnswerWithKnowledge(self, inputs, config, shown):
-            return {"answer": self._told(inputs, shown)}
+            return {"answer": self._stated(inputs, shown)}
 
         def ReasonWithKnowledge(self, inputs, config, shown):
-            return {"reasoning": "It follows.", "answer": self._told(inputs, shown)}
+            return {"reasoning": "It follows.", "answer": self._stated(inputs, shown)}
 
         ReasonFromMemory = AnswerFromTrajectory = ReasonWithKnowledge
 
         def ExtendReasoning(self, inputs, config, shown):
             if inputs["thoughts"] == "[]":
                 return {"thought": f"The mayor is Mayor{inputs['question'].split('Town')[1].split()[0]}."}
-            return {"thought": f"So the answer is {self._told(inputs, shown)}."}
+            return {"thought": f"So the answer is {self._stated(inputs, shown)}."}
 
         def ChooseAction(self, inputs, config, shown):
             query = json.dumps({"query": inputs["question"]})

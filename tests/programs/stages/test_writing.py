@@ -10,8 +10,8 @@ from keqa.programs.citations import cited_in, cited_sentences, with_citations, w
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import sources_of
 from keqa.programs.records import Statement
-from keqa.programs.stages.writing import _merged, told_style
-from keqa.programs.unanswered import said
+from keqa.programs.stages.writing import _merged, style_asked_for
+from keqa.programs.unanswered import answer_text
 
 POLICY = "Summarise the travel policy."
 TRAINS = "Trains are paid in full. Book them a week ahead."
@@ -111,7 +111,7 @@ def test_findings_and_the_passages_of_all_quizzes_are_written_from_and_the_short
     told = ["Who is paid? Trains", "What is paid? Trains", "What do they pay? Trains"]
     assert [*map(str, json.loads(inputs["findings"]))] == told
     assert (prediction.answer, prediction.text) == ("Trains", "Trains are paid in full [1].")
-    assert said(prediction.record) == "Trains are paid in full [1]."
+    assert answer_text(prediction.record) == "Trains are paid in full [1]."
 
 
 def test_a_report_tells_more_than_its_quizzes_ask_for(scripted, retriever):
@@ -142,7 +142,7 @@ def test_where_sources_contradict_each_other_that_is_told(asked, style, written)
     texts = "Hotels cost 120 euros a night.", "Hotels cost 150 euros a night."
     reply = replies({"text": "Hotels cost 120 euros [1]."}, answer="120 euros")
     prediction, _ = asked("What do hotels cost a night?", *texts, reply=reply, style=style)
-    told = said(prediction.record)
+    told = answer_text(prediction.record)
     assert told.startswith(f"{written}Your documents do not settle it: the sources contradict each other")
 
 
@@ -479,7 +479,7 @@ STYLES = {
     [(one.strip(), style) for style, text in STYLES.items() for one in text.strip().replace("\n", "|").split("|")],
 )
 def test_how_a_question_asks_to_be_answered(question, style):
-    assert told_style(question) == style
+    assert style_asked_for(question) == style
 
 
 def test_plain_questions_are_answered_as_ever(asked):
