@@ -43,6 +43,9 @@ _STANDARD_ERRORS = 2 * 1.96
 _WORTH = 0.02
 """What is so far below the best is worse, however few questions there are to tell: a standard error of 25 is .1."""
 
+_LEAST_FOUND = 0.2
+"""A smaller share of training questions whose answer stands in what is found says that the index is of other things."""
+
 
 def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
     """Whether scores are at most a standard error, by the paired bootstrap, and two hundredths below the best."""
@@ -87,7 +90,9 @@ class Tried(NamedTuple):
 def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
     """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches."""
     best = max(tried, key=lambda one: one.score)
-    good = [one for one in tried if as_good(one.scores, best.scores)]
+    good = [
+        one for one in tried if as_good(one.scores, best.scores) and (one.way != "draft" or one.score >= best.score)
+    ]
     return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
 
 
@@ -115,6 +120,7 @@ class Ways:
                 forms = [self._trained(one) for one in (found, *self._reasoned(found))] if len(ways) > 1 else [found]
                 self.tried.append(max(forms, key=lambda one: one.objective))
             tuning.asking.progress("settling", done, len(ways))
+        self._look_for_answers()
         return self
 
     @property
@@ -199,6 +205,20 @@ class Ways:
             cascades.append(found._replace(answered=settled))
         best = cheapest_of_the_best([*self.tried, *cascades])
         self.tried.append(best if best in cascades else cascades[0])
+
+    def _look_for_answers(self) -> None:
+        """Note where the index hardly answers what is learned from: the ways that search are as bad as memory then."""
+        read = next((one.answered for one in self.tried if one.way == "reading"), ())
+        found = [
+            any(whole.told_by(passage.text) for passage in trace.record.quizzes[0].passages)
+            for trace in read
+            if (whole := Settled.whole(trace.example)).answer_type == "short" and trace.record and trace.record.quizzes
+        ]
+        if found and sum(found) < _LEAST_FOUND * len(found):
+            self.problems.append(
+                f"of {len(found)} training questions the passages found hold a gold answer to {sum(found)}: what "
+                "searching is worth cannot be learned from questions that the index does not answer"
+            )
 
     def _arbitrate(self, answered: Sequence[Trace]) -> None:
         """Have an arbiter between memory and passages where taking apart is then better."""

@@ -1,6 +1,7 @@
 """By what a compiled program settles questions: the parts beside the whole, and which of them is kept."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from fixtures.choosers import chooser
@@ -28,7 +29,9 @@ def point(way, scores, calls, retrievals=0.0):
         # One question alone, and nothing against it, is more than a standard error.
         ((0, *[1] * 99), (0,) * 100, (1,) * 100, "quizzes"),
         # Four for and two against are not.
-        ((0, 0, 0, 0, *[1] * 96), (0,) * 100, (*[1] * 98, 0, 0), "draft"),
+        ((0,) * 100, (0, 0, 0, 0, *[1] * 96), (*[1] * 98, 0, 0), "reading"),
+        # Memory alone is kept only where nothing is better: it gives up the index.
+        ((0, 0, 0, 0, *[1] * 96), (0,) * 100, (*[1] * 98, 0, 0), "quizzes"),
         # What few questions cannot tell apart may be far apart.
         ((0, 0, 1, 1), (0, 0, 0, 0), (1, 1, 0, 1), "quizzes"),
     ],
@@ -224,6 +227,19 @@ def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say
     assert scores["draft"] == (1.0, 0.0 if train >= 12 else None)
     assert scores["reading"] == (1.0, 1.0 if train >= 12 else None)
     assert found.report.settling["kept"] == kept
+
+
+def test_an_index_that_does_not_answer_the_training_questions_is_a_problem(setting, town, compiled, enough):
+    enough(12)
+    world = setting(town(), train=12, val=5)
+    grid = ONLY_WAYS | {"settle": ("draft", "reading")}
+    assert not [one for one in compiled(world, grid=grid).report.problems if "training questions" in one]
+    other = [replace(one, answers=("Nobody at all",)) for one in world.train]
+    found = compiled(replace(world, train=other), folder="other", grid=grid)
+    assert found.report.problems == [
+        "of 12 training questions the passages found hold a gold answer to 0: what searching is worth cannot be "
+        "learned from questions that the index does not answer"
+    ]
 
 
 @pytest.mark.slow

@@ -50,16 +50,16 @@ def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_tw
     assert b"Carmouth married" not in (tmp_path / "shipped.zip").read_bytes()
 
 
-def test_what_learns_is_compiled_first_on_other_questions(run, data, server, tmp_path):
-    learned = [
-        {"question": f"Who is the spouse of the mayor of Carmouth, number {n}?", "answer": ["Flora Isvik"]}
-        for n in range(6)
+def test_what_learns_is_compiled_first_on_other_questions(run, data, server, tmp_path, monkeypatch):
+    monkeypatch.setitem(real.DESIGN, "sample", 6)
+    lines = [
+        json.dumps({"question": f"Who is the spouse of the mayor of Carmouth, number {n}?", "answer": ["Flora Isvik"]})
+        for n in range(12)
     ]
-    lines = "".join(json.dumps(one) + "\n" for one in learned)
-    (data / "nq" / "NQ-open.efficientqa.dev.1.1.jsonl").write_text(lines)
+    (data / "nq" / "NQ-open.dev.jsonl").write_text("\n".join(lines))
     asked = ("--lm", "openai/scripted", "--api-base", server.api_base, "--data", data)
     found = run(*asked, "--only", "nq", "--only", "keqa-compiled", "--json").json()
-    assert [(row["method"], row["questions"]) for row in found["real-1"]] == [("KEQA, compiled", 2)]
+    assert [(row["method"], row["questions"]) for row in found["real-1"]] == [("KEQA, compiled", 6)]
     known = learned_of(tmp_path / "out" / "openai-scripted" / "nq" / "programs" / "keqa-compiled")
     assert len({*known.train, *known.validation}) == 6
 

@@ -27,19 +27,18 @@ def tables(folder):
 @pytest.fixture
 def data(tmp_path):
     """Files of two sets: a file for each part, and one file for both."""
-    nq, trivia = tmp_path / "nq", tmp_path / "triviaqa"
-    for folder, files, names in (
-        (nq, ("NQ-open.dev.jsonl", "NQ-open.efficientqa.dev.1.1.jsonl"), ("question", "answer")),
-        (trivia, ("test.jsonl",), ("question", "golden_answers")),
-    ):
-        folder.mkdir()
+    musique = ("musique_ans_v1.0_dev.jsonl", "musique_ans_v1.0_train.jsonl")
+    for name, files in (("musique", musique), ("nq", ("NQ-open.dev.jsonl",))):
+        (tmp_path / name).mkdir()
         for file in files:
-            rows = [dict(zip(names, (f"{file} {n}?", [f"a{n}"]), strict=True)) for n in range(250)]
-            (folder / file).write_text("".join(json.dumps(row | {"id": f"{n}"}) + "\n" for n, row in enumerate(rows)))
+            rows = [{"id": f"{file}-{n}", "question": f"{file} {n}?", "answer": f"a{n}"} for n in range(250)]
+            more = {"answer_aliases": [], "question_decomposition": [], "paragraphs": [], "answerable": True}
+            given = [row | more if name == "musique" else row | {"answer": [row["answer"]]} for row in rows]
+            (tmp_path / name / file).write_text("".join(json.dumps(row) + "\n" for row in given))
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["nq", "triviaqa"])
+@pytest.mark.parametrize("name", ["musique", "nq"])
 def test_a_larger_sample_begins_with_the_smaller_and_none_is_learned_from(data, name):
     few, all_ = (real.SETS[name].questions(data, most).examples for most in (10, 1_000))
     assert [len(few), len(all_)] == [10, 100]
