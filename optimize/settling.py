@@ -210,7 +210,7 @@ class Ways:
         """Note where the index hardly answers what is learned from: the ways that search are as bad as memory then."""
         read = next((one.answered for one in self.tried if one.way == "reading"), ())
         found = [
-            any(whole.told_by(passage.text) for passage in trace.record.quizzes[0].passages)
+            any(whole.stated_in(passage.text) for passage in trace.record.quizzes[0].passages)
             for trace in read
             if (whole := Settled.whole(trace.example)).answer_type == "short" and trace.record and trace.record.quizzes
         ]
