@@ -4,9 +4,10 @@ Each way is scored on the validation questions with the settings that were tuned
 counted; where there are enough training questions to learn a chooser from, on these as well, for a few validation
 questions tell ways apart by chance alone. So that the whole is never worse than its parts, the cheapest way is kept of
 those that are as good as the best: not more than a standard error of the paired difference below it, nor more than two
-hundredths. The chooser is learned from what each way answers to the training questions, and scored on them by what
-those of other folds choose; from their quizzes the arbiter between memory and passages is learned. No question is shown
-demonstrations that were made from it.
+hundredths. Memory alone gives up the index, and is kept only where it is right at times and nothing scores better. The
+chooser is learned from what each way answers to the training questions, and scored on them by what those of other folds
+choose; from their quizzes the arbiter between memory and passages is learned. No question is shown demonstrations that
+were made from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +92,7 @@ def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
     """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches."""
     best = max(tried, key=lambda one: one.score)
     good = [
-        one for one in tried if as_good(one.scores, best.scores) and (one.way != "draft" or one.score >= best.score)
+        one for one in tried if as_good(one.scores, best.scores) and (one.way != "draft" or one.score >= best.score > 0)
     ]
     return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
 

@@ -30,7 +30,8 @@ def point(way, scores, calls, retrievals=0.0):
         ((0, *[1] * 99), (0,) * 100, (1,) * 100, "quizzes"),
         # Four for and two against are not.
         ((0,) * 100, (0, 0, 0, 0, *[1] * 96), (*[1] * 98, 0, 0), "reading"),
-        # Memory alone is kept only where nothing is better: it gives up the index.
+        # Memory alone is kept only where it is right and nothing is better: it gives up the index.
+        ((0,) * 100, (0,) * 100, (0,) * 100, "reading"),
         ((0, 0, 0, 0, *[1] * 96), (0,) * 100, (*[1] * 98, 0, 0), "quizzes"),
         # What few questions cannot tell apart may be far apart.
         ((0, 0, 1, 1), (0, 0, 0, 0), (1, 1, 0, 1), "quizzes"),
