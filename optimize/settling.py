@@ -3,11 +3,11 @@
 Each way is scored on the validation questions with the settings that were tuned for the quizzes, and what it takes is
 counted; where there are enough training questions to learn a chooser from, on these as well, for a few validation
 questions tell ways apart by chance alone. So that the whole is never worse than its parts, the cheapest way is kept of
-those that are as good as the best: not more than a standard error of the paired difference below it, nor more than two
-hundredths. Memory alone gives up the index, and is kept only where it is right at times and nothing scores better. The
-chooser is learned from what each way answers to the training questions, and scored on them by what those of other folds
-choose; from their quizzes the arbiter between memory and passages is learned. No question is shown demonstrations that
-were made from it.
+those that are as good as the best: not more than a standard error of the paired difference below it, or than what the
+best costs more, and never more than two hundredths. Memory alone gives up the index, and is kept only where it is right
+at times and nothing scores better. The chooser is learned from what each way answers to the training questions, and
+scored on them by what those of other folds choose; from their quizzes the arbiter between memory and passages is
+learned. No question is shown demonstrations that were made from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,10 +89,16 @@ class Tried(NamedTuple):
 
 
 def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
-    """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches."""
+    """Of the ways that are as good as the best, the one with the fewest calls, then the fewest searches.
+
+    What the best is ahead by has to be worth what it costs more, too.
+    """
     best = max(tried, key=lambda one: one.score)
     good = [
-        one for one in tried if as_good(one.scores, best.scores) and (one.way != "draft" or one.score >= best.score > 0)
+        one
+        for one in tried
+        if (as_good(one.scores, best.scores) or (one.objective >= best.objective and best.score - one.score <= _WORTH))
+        and (one.way != "draft" or one.score >= best.score > 0)
     ]
     return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
 
@@ -138,7 +144,8 @@ class Ways:
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
         chosen = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
         if kept.score < best.score:
-            return f"{chosen}: it is as good as {best.way}, within a standard error, and costs less"
+            by = "within a standard error" if as_good(kept.scores, best.scores) else "for what that costs more"
+            return f"{chosen}: it is as good as {best.way}, {by}, and costs less"
         rest = any(as_good(one.scores, kept.scores) for one in self.tried if one is not kept)
         more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
         over = " on validation and training questions together" if kept.trained else ""

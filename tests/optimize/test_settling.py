@@ -17,7 +17,10 @@ ONLY_WAYS = {name: () for name in GRID if name not in (BOUNDARY, "settle")}
 
 
 def point(way, scores, calls, retrievals=0.0):
-    return Tried(Point({"settle": way}, sum(scores) / len(scores), retrievals, 0.0, tuple(scores), calls), {})
+    score = sum(scores) / len(scores)
+    return Tried(
+        Point({"settle": way}, score, retrievals, score - 0.02 * retrievals - 0.002 * calls, tuple(scores), calls), {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,9 @@ def point(way, scores, calls, retrievals=0.0):
         ((0, 0, 0, 0), (1, 0, 0, 0), (1, 1, 1, 1), "quizzes"),
         # One question alone, and nothing against it, is more than a standard error.
         ((0, *[1] * 99), (0,) * 100, (1,) * 100, "quizzes"),
+        # So much is not worth seven calls more, and twice as much is.
+        ((0,) * 100, (0, *[1] * 99), (1,) * 100, "reading"),
+        ((0,) * 100, (0, 0, 0, *[1] * 97), (1,) * 100, "quizzes"),
         # Four for and two against are not.
         ((0,) * 100, (0, 0, 0, 0, *[1] * 96), (*[1] * 98, 0, 0), "reading"),
         # Memory alone is kept only where it is right and nothing is better: it gives up the index.
