@@ -689,15 +689,6 @@ def test_every_option_is_one_that_the_builder_takes_and_a_place_is_asked_for():
             ENGINES[engine].locate(said)
 
 
-def test_an_engine_that_builds_nothing_says_so(passages):
-    engine = Engine()
-    engine.name = "shelf"
-    assert not engine.builds
-    for refused in (lambda: engine.build(passages, "shelf://a"), lambda: engine.change("shelf://a", None)):
-        with pytest.raises(ConfigurationError, match=r"the engine shelf (builds no|cannot change an) index"):
-            refused()
-
-
 def test_a_place_makes_no_other_passage_and_another_source(tmp_path):
     passage = Passage("a", "T", "the harbour wall", Place("a.pdf", 3))
     moved = dataclasses.replace(passage, place=Place("other.pdf"))
