@@ -18,8 +18,6 @@ import asyncio
 import multiprocessing
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -34,13 +32,15 @@ import common
 import httpx
 import numpy as np
 from common import Beside, show, timed
+from fixtures.command_line import begin
+from fixtures.serving import in_a_thread
 from lakes import lakes, replying
 
 import keqa
 from keqa.server.answers import Answers
 from keqa.server.application import application
 from keqa.server.limits import ServerLimits
-from keqa.server.serving import listen, server
+from keqa.server.serving import server
 
 QUIZZES, PASSAGES, AT_ONCE = 2, 5, 4
 WARM_UP = 5
@@ -93,19 +93,9 @@ def _serving(address: str) -> Iterator[SimpleNamespace]:
 
     # It asks nobody, so that all time is the server's.
     at_once: Any = SimpleNamespace(max_question_chars=program.max_question_chars, acall=again)
-    with in_a_thread(application(Answers(at_once, retriever, [roles.task], UNBOUNDED)), UNBOUNDED) as url:
+    web = application(Answers(at_once, retriever, [roles.task], UNBOUNDED))
+    with in_a_thread(server(web, UNBOUNDED, 5)) as (url, _):
         yield SimpleNamespace(api_base=url, cpu=time.process_time)
-
-
-@contextmanager
-def in_a_thread(web: Any, limits: ServerLimits) -> Iterator[str]:
-    serving = server(web, limits, 5)
-    with listen("127.0.0.1", 0) as port:
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [port]}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{port.getsockname()[1]}"
-        serving.should_exit = True
-        thread.join(20)
 
 
 def _ask(client: httpx.Client, question: str = QUESTION) -> None:
@@ -120,9 +110,7 @@ def _body(question: str) -> dict[str, Any]:
 def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
     options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--no-token", "--rate", "0", *further]
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "DSPY_CACHEDIR": folder}
-        command = [sys.executable, "-m", "keqa", "serve", *options]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        process = begin("serve", *options, tmp_path=Path(folder))
         try:
             first = process.stderr.readline()
             found = re.search(r"Serving at (http://[\d.]+:\d+)", first)

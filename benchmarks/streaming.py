@@ -24,10 +24,10 @@ from typing import Any
 import common
 import dspy
 from common import show
+from fixtures.serving import in_a_thread
 from lakes import QUESTION, Replies, lakes
 from openai import OpenAI
 from playwright.sync_api import Browser, sync_playwright
-from serve import in_a_thread
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
@@ -35,6 +35,7 @@ from keqa.conversations import Conversations
 from keqa.server.answers import Answers
 from keqa.server.application import application
 from keqa.server.limits import ServerLimits
+from keqa.server.serving import server
 
 CALL, WORD, FIRST = 0.5, 0.05, 0.3
 ANSWER = " ".join(["The lakes are ninety metres deep, as their keeper has measured them."] * 4)
@@ -113,7 +114,7 @@ def _serving(shipped: bool, folder: Path) -> Iterator[tuple[str, str]]:
         program = keqa.KEQA(retriever, lms=roles, unanswered="guess")
         answers = Answers(program, retriever, [roles.task], ServerLimits(rate=0))
         web = application(answers, conversations=Conversations(folder), about=f"Answers by {name}")
-        with in_a_thread(web, answers.limits) as url:
+        with in_a_thread(server(web, answers.limits, 5)) as (url, _):
             yield url, TESTBED if shipped else QUESTION
 
 

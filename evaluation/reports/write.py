@@ -82,7 +82,7 @@ def _table1(entries: Sequence[Entry]) -> Grid:
     rows = main_rows(entries)
     elsewhere = [entry.title for entry in entries if entry.kind != "gate" and entry not in rows]
     note = f"Points of figures, or rows of Tables 3 and 4, and not shown here: {', '.join(elsewhere)}."
-    return overall(rows).noted(*[note] * bool(elsewhere))
+    return overall(rows).noted(note) if elsewhere else overall(rows)
 
 
 def _noted(grid: Grid, entries: Sequence[Entry]) -> Grid:

@@ -180,14 +180,6 @@ def test_a_question_without_an_answer_ends_with_code_1(ask):
     assert (record.answer, record.failure is None) == (None, False)
 
 
-def test_a_question_of_100_kb_is_refused(ask, server):
-    ended = ask(question="why " * 25_000)
-    assert ended.code == 2
-    assert "characters; at most" in ended.err
-    assert len(ended.err) < 500
-    assert server.count == 0
-
-
 def test_another_method_or_a_gate_is_asked_by_its_name(ask):
     ended = ask("--json", "--method", "standard-doc:document_tokens=5", "--top-k", 1, look_first=True, forms=True)
     record = json.loads(ended.out)

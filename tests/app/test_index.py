@@ -1,7 +1,6 @@
 """``keqa index``, its sub-commands and ``keqa search``, over folders and dense indexes."""
 
 import json
-import os
 import sys
 from contextlib import contextmanager
 
@@ -107,14 +106,6 @@ def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, docum
     assert keqa_command("index", documents, "--out", index).code == 0
     assert keqa_command("index", corpus, "--out", index, "--force").code == 0
     assert open_index(index).manifest.sources == (str(corpus),)
-
-
-def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(keqa_command, documents, tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & os.W_OK)
-    monkeypatch.setattr("keqa.retrievers.readers.Corpus.__next__", lambda self: pytest.fail("documents were read"))
-    keqa_command("index", documents, "--out", tmp_path / "index").refused(
-        "Name a folder for the index in which you may write"
-    )
 
 
 def test_search_shows_what_is_found_best_first_and_where_it_stands(keqa_command, bm25, tmp_path):

@@ -17,6 +17,7 @@ MISTAKES = [
     ("ask", "QUESTION"),
     ("ask ''", "the question is empty"),
     ("ask '\udcff\ud800'", "the question is empty"),
+    ("ask '" + "why " * 25_000 + "' {lm} --index own", "characters; at most"),
     ("ask Why? --lm nobody/nothing", "nobody/nothing"),
     ("ask Why? --lm gpt", "'gpt'"),
     ("ask Why? --lm openai/gpt-4o-mini", "OPENAI_API_KEY"),
@@ -219,6 +220,7 @@ def test_what_cannot_work_is_one_message_before_anything_is_asked(
     assert message in " ".join(ended.err.split())
     assert "Traceback" not in ended.err
     assert "hush" not in ended.err
+    assert len(ended.err) < 1000
     assert server.count == 0
     assert not [name for name in ("made", "x", "m.json", "d.jsonl") if (prepared / name).exists()]
 

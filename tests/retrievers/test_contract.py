@@ -670,7 +670,7 @@ def test_the_packaged_model_finds_by_meaning(tmp_path):
         assert [hit.passage.id for hits in found for hit in hits] == ["heart", "car", "poem"]
 
 
-def test_every_option_is_one_that_the_builder_takes_and_a_place_is_asked_for():
+def test_every_option_is_one_that_the_builder_takes():
     builders = {"embedded": build_index, "dense": build_dense, "elasticsearch": load_index}
     for name, builder in builders.items():
         takes = dict(inspect.signature(builder).parameters)
@@ -679,23 +679,6 @@ def test_every_option_is_one_that_the_builder_takes_and_a_place_is_asked_for():
         engine, shared = ENGINES[name], {"sources", "overwrite", "progress", "notice"}
         assert {option.name for option in engine.options if not option.locates} | shared <= set(takes)
         assert all(option.help and option.name not in shared for option in engine.options)
-    assert ENGINES["elasticsearch"].locate({"url": "http://h:1", "name": "wiki"}) == "elasticsearch://h:1/wiki"
-    for engine, said, message in (
-        ("elasticsearch", {"url": "http://h:1"}, r"needs --url, the cluster, and --name"),
-        ("elasticsearch", {"name": "wiki"}, r"needs --url, the cluster, and --name"),
-        ("dense", {}, "--out is missing: name a folder"),
-    ):
-        with pytest.raises(InputError, match=message):
-            ENGINES[engine].locate(said)
-
-
-def test_an_engine_that_builds_nothing_says_so(passages):
-    engine = Engine()
-    engine.name = "shelf"
-    assert not engine.builds
-    for refused in (lambda: engine.build(passages, "shelf://a"), lambda: engine.change("shelf://a", None)):
-        with pytest.raises(ConfigurationError, match=r"the engine shelf (builds no|cannot change an) index"):
-            refused()
 
 
 def test_a_place_makes_no_other_passage_and_another_source(tmp_path):

@@ -1,16 +1,16 @@
 """Run files side by side: what is read of them, the page, and the file of its own."""
 
-import threading
+from contextlib import ExitStack
 
 import pytest
 from fixtures.run_files import make_line, make_passage, make_run, write_run
-from fixtures.serving import TOKEN
+from fixtures.serving import TOKEN, in_a_thread
 from starlette.testclient import TestClient
 
 from keqa.evaluation.records import header_line, run_line
 from keqa.programs.records import Failure, QuizRecord
 from keqa.server.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
-from keqa.server.serving import listen, server
+from keqa.server.serving import server
 
 EVIL = "<img src=x onerror=alert(1)></script>"
 
@@ -45,23 +45,15 @@ def folder(tmp_path):
 @pytest.fixture
 def viewed(open_page):
     """Opens runs in a browser, as `keqa view` serves them."""
-    stops = []
+    with ExitStack() as stack:
 
-    def view(runs):
-        web = server(run_view(runs, TOKEN), LIMITS, 1)
-        port = listen("127.0.0.1", 0)
-        thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
-        thread.start()
-        stops.append((web, thread, port))
-        page = open_page(f"http://127.0.0.1:{port.getsockname()[1]}/#token={TOKEN}")
-        page.locator("#main[data-ready]").wait_for()
-        return page
+        def view(runs):
+            url, _ = stack.enter_context(in_a_thread(server(run_view(runs, TOKEN), LIMITS, 1)))
+            page = open_page(f"{url}/#token={TOKEN}")
+            page.locator("#main[data-ready]").wait_for()
+            return page
 
-    yield view
-    for web, thread, port in stops:
-        web.should_exit = True
-        thread.join(20)
-        port.close()
+        yield view
 
 
 def test_what_became_of_each_question(folder):

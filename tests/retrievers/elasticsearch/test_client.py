@@ -30,29 +30,6 @@ def environment(monkeypatch):
     return give
 
 
-def test_basic_credentials_are_sent(environment, guarded, address, passages):
-    name = address.rpartition("/")[2]
-    environment(USERNAME="elastic", PASSWORD="geheimer")
-    with guarded(user="elastic:geheimer", reader="bob:geheim2") as url:
-        load_index(passages, index_address(url, name))
-        assert len(ElasticsearchRetriever(index_address(url, name)).search("zebra")) == 1
-        environment(USERNAME="elastic", PASSWORD="falsches")
-        with pytest.raises(ConfigurationError, match="does not accept") as caught:
-            ElasticsearchRetriever(index_address(url, name))
-        assert "falsches" not in str(caught.value)
-        environment(USERNAME="bob", PASSWORD="geheim2")
-        assert len(ElasticsearchRetriever(index_address(url, name)).search("zebra")) == 1
-        with pytest.raises(ConfigurationError, match=r"do not allow it .*unauthorized for user \[bob\]"):
-            load_index(passages, index_address(url, name))
-
-
-def test_api_keys_are_sent_in_both_forms(environment, guarded, address, passages):
-    with guarded(api_key="id:secret") as url:
-        for given in ("id:secret", "aWQ6c2VjcmV0", "aWQ6c2VjcmV0\n", " id:secret\r\n"):
-            environment(API_KEY=given)
-            load_index(passages, index_address(url, address.rpartition("/")[2]))
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     if shutil.which("openssl") is None:

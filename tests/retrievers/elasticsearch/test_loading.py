@@ -81,24 +81,6 @@ def test_counts_progress_and_manifest(address, client, words, tmp_path):
     assert (manifest.source_hash, manifest.renamed) == (embedded.source_hash, embedded.renamed)
 
 
-def test_settings_while_loading_and_afterwards(address, client, words, small):
-    during = []
-
-    def look(count):
-        (data,) = behind(client, address)
-        during.append((data, settings_of(client, data)))
-
-    load_index(words(300), address, progress=look, shards=2, replicas=0)
-    data, settings = during[0]
-    kept = [settings[name] for name in ("refresh_interval", "number_of_replicas", "number_of_shards")]
-    assert kept == ["-1", "0", "2"]
-    after = settings_of(client, data)
-    assert "refresh_interval" not in after
-    assert after["similarity"]["keqa_bm25"] == {"type": "BM25", "k1": "1.2", "b": "0.75"}
-    refused = client.options(ignore_status=403).index(index=data, document={"doc_id": "x", "title": "", "text": "y"})
-    assert "index write" in str(refused)
-
-
 def test_copies_of_an_index(address, client, words, monkeypatch):
     data = load_index(words(3), address).data
     assert settings_of(client, data)["auto_expand_replicas"] == "0-1"
@@ -291,17 +273,3 @@ def test_a_load_whose_generation_another_process_took_ends(address, client, word
     with pytest.raises(RetrievalError, match="another process has begun to load"):
         load_index(nested(), address)
     assert list(behind(client, address).values()) == ([[name_of(address)]] if done == "loaded" else [])
-
-
-def test_a_read_only_index_is_reported_and_the_load_resumes_afterwards(address, client, words, small):
-    def blocking():
-        for passage in words(1000):
-            if passage.id == "450":
-                client.indices.add_block(index=next(iter(behind(client, address))), block="write")
-            yield passage
-
-    with pytest.raises(RetrievalError, match=r"is read-only and cannot be written to: .*lift the block"):
-        load_index(blocking(), address)
-    (index,) = behind(client, address)
-    assert load_index(words(1000), address).passages == 1000
-    assert behind(client, address) == {index: [name_of(address)]}

@@ -1,12 +1,10 @@
 import pytest
 
-from keqa.errors import RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import retriever
 from keqa.retrievers.elasticsearch.mapping import key
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
-from keqa.retrievers.engines import facts_of
 
 
 @pytest.fixture
@@ -92,17 +90,6 @@ def test_function_words_within_chinese_words_are_searched_for(address):
     assert found == [["b"], ["a"], ["a"], ["a", "b"], ["c"]]
 
 
-def test_an_index_that_is_replaced_is_searched_again_and_one_that_is_gone_is_a_failure(address, client, loaded):
-    old = loaded.manifest
-    load_index([Passage("n", "New", "quagga")], address)
-    assert ids(loaded.search("quagga")) == ["n"]
-    assert (loaded.manifest.passages, loaded.manifest.data == old.data) == (1, False)
-    assert loaded.reload() == loaded.manifest
-    client.indices.delete(index=loaded.manifest.data)
-    with pytest.raises(RetrievalError, match=r"failed: 404 \(no such index"):
-        loaded.search("zebra")
-
-
 def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(address, loaded, altered, pauses):
     closing = {"type": "search_phase_execution_exception", "reason": "all shards failed"}
 
@@ -114,12 +101,3 @@ def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(addr
     alter, requests = changing(change)
     assert ids(ElasticsearchRetriever(altered(alter)).search("zebra")) == ["n"]
     assert (requests, pauses) == ([1, 1], [])
-
-
-def test_facts(address, loaded):
-    (facts,) = facts_of(address)
-    assert (facts["index"], facts["passages"], facts["shards"]) == (loaded.manifest.data, 4, 1)
-    assert facts["version"].startswith(("8.", "9."))
-    assert facts["bytes"] > 1000
-    assert facts["health"] == "green"
-    assert loaded.address == address
