@@ -17,6 +17,7 @@ from difflib import SequenceMatcher
 
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import tokens
+from keqa.programs.numerals import in_digits
 from keqa.programs.records import PassageVerdict
 from keqa.retrievers.splitting import BELOW_HEAD, stripped_sentences
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
@@ -69,7 +70,7 @@ OTHER_WORDS = 4
 _SAME = 0.5
 _LEAST_WORDS = 2
 _FORM = 3
-_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
+_GROUPS = re.compile(rf"(?<=\d)[,.'’](?=\d{{3}}(?:\b|[{_RANGE}]))")
 _SPACED_GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:\s\d{3})+)(?!\d)")
 AS_DIGITS = {
     word: str(number)
@@ -299,7 +300,7 @@ def _plain(words: Sequence[str]) -> str:
 
 def _same_value(first: str, second: str) -> bool:
     """Whether two values are one: alike, one day in other forms, or one of them the initials of the other."""
-    if first == second:
+    if first == second or in_digits(first) == in_digits(second):
         return True
     for one, other in ((first, second), (second, first)):
         letters = one.replace(".", "")

@@ -13,6 +13,7 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
 from keqa.programs.citations import without_pointers
+from keqa.programs.numerals import in_digits
 from keqa.programs.prediction import source_of
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
@@ -171,6 +172,13 @@ def _negated(text: str) -> bool:
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
+    lacking = _lacking(answer, passages)
+    if not lacking or (given := [answer, *passages]) == (written := [in_digits(text) for text in given]):
+        return lacking
+    return min(lacking, _lacking(written[0], written[1:]), key=len)
+
+
+def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     texts = [ungrouped(_spelled(text), spaced=False) for text in passages]
 
     def fewer_zeros(number: re.Match[str]) -> str:
@@ -186,6 +194,8 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
 
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
+    # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
+    there |= {char for text in texts for char in text if char >= "\u3040"}
 
     def stands_there(word: str) -> bool:
         """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""

@@ -287,3 +287,12 @@ def test_half_a_surrogate_pair_costs_no_other_word():
 def test_one_value_in_two_forms_is_no_contradiction(first, second, same):
     one, other = (f"Project Bremen was led on by {said} in the end." for said in (first, second))
     assert (differing_value(one, other, "What was project Bremen led on by?") == "") == same
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [("15天", "十五天", True), ("15天", "１５天", True), ("15天", "二十天", False), ("1200万元", "12000000元", True)],
+)
+def test_one_number_in_chinese_and_in_digits_is_no_contradiction(first, second, same):
+    one, other = (f"基尔项目的期限或预算为{value}。" for value in (first, second))
+    assert (differing_value(one, other, "基尔项目的期限或预算是多少？") == "") == same
