@@ -7,9 +7,8 @@ from decimal import Decimal
 from keqa.retrievers.text import usual_width
 
 # The data of Python lack the second one.
-_VALUES = {"两": Decimal(2)} | {
-    char: Decimal(int(unicodedata.numeric(char))) for char in "零〇一二三四五六七八九兩壹贰叁肆伍陆柒捌玖十百千拾佰仟万萬亿億"
-}
+_WRITTEN = "零〇一二三四五六七八九兩壹贰叁肆伍陆柒捌玖十百千拾佰仟万萬亿億"
+_VALUES = {"两": Decimal(2)} | {char: Decimal(int(unicodedata.numeric(char))) for char in _WRITTEN}
 _TEN, _MYRIAD = 10, 10_000
 _ONES = "".join(char for char, value in _VALUES.items() if value < _TEN)
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"

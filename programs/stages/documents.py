@@ -42,7 +42,7 @@ _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥%]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # 1.250.000 is none.
-_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2})(?!\d)")
+_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
 # How much longer a form of a word may be.
 _ENDING = 2
@@ -53,6 +53,8 @@ NO_REPLY = "no reply could be used"
 _NEGATIONS = frozenset(
     "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
 )
+_NOT_SO = re.compile(r"不(?![仅僅但同断斷少锈鏽])|[没沒勿]|未(?![来來])|[无無](?:法|需|须|須|权|權)|禁止|ません|ない")
+_OR_NOT = re.compile(r"(\w)[不没沒]\1")
 _SHORT_NOT = re.compile(r"(?:\b(?:ca|wo|sha))?n['’]t\b", re.IGNORECASE)
 
 
@@ -167,7 +169,8 @@ def _spelled(text: str) -> str:
 
 
 def _negated(text: str) -> bool:
-    return not _NEGATIONS.isdisjoint(words_of(_spelled(text)))
+    """Whether a text says that something is not so; 能不能 asks."""
+    return not _NEGATIONS.isdisjoint(words_of(_spelled(text))) or bool(_NOT_SO.search(_OR_NOT.sub("", text)))
 
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:

@@ -363,12 +363,15 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
     [
         ("Are trains paid?", "Trains are paid.", "Yes", "its words prove nothing"),
         ("Are trains paid?", "Trains have no limit.", "No", "its words prove nothing"),
-        ("Werden Züge bezahlt?", "Züge werden bezahlt.", "Ja", "the passages lack “ja”"),
+        ("Werden Züge bezahlt?", "Züge werden bezahlt.", "Ja", "its words prove nothing"),
         ("Are flights paid?", "Flights are not paid.", "Flights are paid.", "the passages have its words, and a “not”"),
         ("Who built it?", "It wasn’t Ida Holm.", "Ida Holm", "the passages have its words, and a “not”"),
         ("Are flights paid?", "Flights are paid. Trains are not.", "Flights are not paid.", "the passages have its"),
         (SALARY, "The salary of Jonas Weber is 40,000.", "40,000", "the passages have its words, and speak of nobody"),
         (SALARY, "The salary of Jonas Albrecht is 40,000.", "Passage 1 says 40,000.", "the passages lack “says”"),
+        ("食堂供应什么？", "食堂不供应晚餐。", "晚餐", "the passages have its words, and a “not”"),
+        ("能不能带宠物？", "不可以带宠物。", "可以带宠物", "its words prove nothing"),
+        ("有几家工厂？", "工厂于2021年4月12日建成。", "4", "the passages have its words as parts of a date"),
         ("How many mills are there?", "The mills: 2021-04-12.", "4", "the passages have its words as parts of a date"),
         (
             "How many mills are there?",
