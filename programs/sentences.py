@@ -174,6 +174,9 @@ def sentences_of(text: str) -> list[str]:
 def as_written(text: str, sentence: str) -> str:
     """A sentence with the white space that it has in the text."""
     found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
+    if not found and not sentence.isascii():
+        # Without spaces, a line may end anywhere.
+        found = re.search(r"\s*".join(map(re.escape, "".join(sentence.split()))), text)
     return found.group() if found else sentence
 
 

@@ -247,6 +247,8 @@ def test_selected_evidence_decides():
 def test_three_sentences_at_most_and_chinese_by_character():
     text = "Ann lives here. " * 3 + "Ann lives there. Ann lives near."
     assert len(supporting_sentences(text, "Who lives?", "Ann")) == 3
+    wrapped = "灯塔科技有限公司位于上海市浦东新区，公司的总经\n理是李安。市长是王五。"
+    assert supporting_sentences(wrapped, "谁是总经理？", "李安") == [wrapped.removesuffix("市长是王五。")]
     assert supporting_sentences("北京是中国的首都。上海在海边。市长是李安。", "谁是市长？", "李安") == ["市长是李安。"]
 
 
