@@ -363,6 +363,7 @@ def index_terms(text: str, language: str) -> list[str]:
 
 def _joined_terms(text: str) -> tuple[str, list[str]]:
     """The words that spaces part, and the terms of other writing: pairs of characters, and single ones of Han."""
+    text = usual_width(text)
     if text.isascii() or _RUN.search(text) is None:
         return text, []
     terms = []
