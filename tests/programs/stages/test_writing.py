@@ -293,7 +293,18 @@ def test_a_true_sentence_stands_though_it_cites_badly(asked, said, text):
 
 @pytest.mark.parametrize(
     "cited",
-    ["[Passage 1]", "(Passage 1)", "(passages 1 and 2)", "[1 and 2]", "[Source 1, Source 2]", "【文档1】"],
+    [
+        "[Passage 1]",
+        "(Passage 1)",
+        "(passages 1 and 2)",
+        "[1 and 2]",
+        "[Source 1, Source 2]",
+        "【文档1】",
+        "〔1〕",
+        "[1，2]",
+        "[1和2]",
+        "（段落1）",
+    ],
 )
 def test_a_passage_may_be_cited_by_what_it_is_called(asked, cited):
     text = f"**Trains** are paid in full {cited}. Trains are paid 9 euros {cited}."
@@ -514,6 +525,8 @@ def test_citations_are_found_and_renumbered():
     text = "Ann was born. [1][2] She died in 1984 [3, 5], [1984] in Kiel【2】。"
     assert cited_in(text) == [1, 2, 3, 5]
     assert cited_sentences(text)[0] == "Ann was born [1][2]."
+    assert cited_sentences("1、上海[1]\n2、北京。（来源：2）\n・東京[3]") == ["上海[1]", "北京（来源：2）。", "東京[3]"]
+    assert [cited_in(one) for one in ("（来源：2）", "根据文档3指出，年假15天。", "文档3份")] == [[2], [3], []]
     assert without_citations("Paris [2-4].") == "Paris."
     assert cited_in("Paris [2-4].") == [2, 3, 4]
     assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."
