@@ -76,4 +76,4 @@ def without_bullets(items: Sequence[str]) -> list[str]:
     """The items of a list without the bullets before them, or their numbers where all are numbered in their order."""
     numbers = [re.match(r"(\d+)(?:[.)]\s|[、．])", one) for one in items]
     numbered = [int(found[1]) if found else 0 for found in numbers] == [*range(1, len(items) + 1)]
-    return [one if one[:1].isdecimal() and not numbered else _BULLET.sub("", one).strip() for one in items]
+    return [one if re.match(r"\d+(?![\d、])", one) and not numbered else _BULLET.sub("", one).strip() for one in items]

@@ -112,8 +112,17 @@ def asks_what(text: str) -> bool:
 def words_of(text: str) -> list[str]:
     """The words of a text in small letters; of Chinese and Japanese each pair of neighbouring characters."""
     spaced = [word.casefold() for word in _WORD.findall(_CJK.sub(" ", text))]
-    runs = [run for text in _CJK.findall(text) for run in _CJK_FUNCTION.sub(" ", text).split()]
-    return spaced + [run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1))]
+    return spaced + [run[at : at + 2] for run in _runs_of(text) for at in range(max(1, len(run) - 1))]
+
+
+def _runs_of(text: str) -> list[str]:
+    return [run for found in _CJK.findall(text) for run in _CJK_FUNCTION.sub(" ", found).split()]
+
+
+def joints_of(text: str) -> list[tuple[str, str, str]]:
+    """The pairs of characters of Chinese and Japanese, each between the one before and the one behind it."""
+    places = [(run, at) for run in _runs_of(text) for at in range(1, len(run) - 2)]
+    return [(run[at - 1 : at + 1], run[at : at + 2], run[at + 1 : at + 3]) for run, at in places]
 
 
 def content_words(text: str) -> list[str]:

@@ -23,6 +23,7 @@ from keqa.programs.sentences import (
     asks_what,
     content_words,
     disagreements,
+    joints_of,
     language_of,
     names_of,
     newer,
@@ -207,6 +208,9 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     said = _words(answer)
     said += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
     lacking = [word for word in dict.fromkeys(said) if not stands_there(_plain(word))]
+    # Where two words that are there meet, the last character of one and the first of the other are no word.
+    met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
+    lacking = [word for word in lacking if word not in met]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
     return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
 
