@@ -86,7 +86,7 @@ def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()
         text = unicodedata.normalize("NFKC", option[1])
     plain = text.lower() if option else _normalize_text(text)
     if answer_type == "yes/no":
-        return _verdict_of(plain) or _first_verdict(unicodedata.normalize("NFKC", text).lower()) or plain
+        return verdict_in(text) or _unspaced_verdict(text) or plain
     return plain
 
 
@@ -145,6 +145,17 @@ def _telling(place: int, options: Sequence[Sequence[str]]) -> str:
     return next(telling, "")
 
 
+def verdict_in(text: str) -> str:
+    """The yes or no that an answer is or begins with, in whatever words that stand alone; may be empty."""
+    return _verdict_of(_normalize_text(text)) or _first_verdict(unicodedata.normalize("NFKC", text).lower())
+
+
+def _unspaced_verdict(text: str) -> str:
+    """That of what begins with one as its verb, such as 不可以带宠物, and answers a question for yes or no."""
+    found = _UNSPACED_VERDICT.match(text.strip())
+    return "" if not found or is_refusal(text, _AGAINST_VERDICT) else "yes" if found[1] else "no"
+
+
 def _verdict_of(word: str) -> str:
     word = unicodedata.normalize("NFC", word)
     return "yes" if word in _YES else "no" if word in _NO else ""
@@ -154,8 +165,6 @@ def _first_verdict(text: str) -> str:
     """The verdict that a text begins with; empty for "no idea", "yes and no" and "no, I don't know"."""
     found = _FIRST_WORD.match(text)
     verdict = _verdict_of(found[1]) if found else ""
-    if unspaced := not verdict and found and _UNSPACED_VERDICT.match(found[1]):
-        return "" if is_refusal(text, _AGAINST_VERDICT) else "yes" if unspaced[1] else "no"
     if not found or not verdict:
         return ""
     word, rest = found.groups()

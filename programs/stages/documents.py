@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.metrics.answers import is_abstention, normalize, same_answer
+from keqa.metrics.answers import is_abstention, same_answer, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
@@ -118,7 +118,7 @@ async def support_of(
     asked about has to be `named`, nor do those of passages that speak of none of its names.
     """
     lacking: list[str] = []
-    if worded and normalize(answer, "yes/no") not in ("yes", "no"):
+    if worded and not verdict_in(answer):
         said = without_pointers(answer)
         lacking = words_lacking(said, passages)
         doubt = "" if lacking else _doubt(question, said, passages, named)
@@ -274,7 +274,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """
     texts = [_told_by(one) for one in passages]
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
-    if normalize(answer, "yes/no") in ("yes", "no"):
+    if verdict_in(answer):
         return about or None
     left = {*words_lacking(answer, [quiz])}.difference(words_lacking(answer, texts))
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]

@@ -375,7 +375,8 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
         (SALARY, "The salary of Jonas Weber is 40,000.", "40,000", "the passages have its words, and speak of nobody"),
         (SALARY, "The salary of Jonas Albrecht is 40,000.", "Passage 1 says 40,000.", "the passages lack “says”"),
         ("食堂供应什么？", "食堂不供应晚餐。", "晚餐", "the passages have its words, and a “not”"),
-        ("能不能带宠物？", "不可以带宠物。", "可以带宠物", "its words prove nothing"),
+        ("能不能带宠物？", "不可以带宠物。", "可以带宠物", "the passages have its words, and a “not”"),
+        ("能不能带宠物？", "不可以带宠物。", "不可以。", "its words prove nothing"),
         ("有几家工厂？", "工厂于2021年4月12日建成。", "4", "the passages have its words as parts of a date"),
         ("How many mills are there?", "The mills: 2021-04-12.", "4", "the passages have its words as parts of a date"),
         (
