@@ -62,7 +62,7 @@ _BEGINNINGS: Mapping[Style, tuple[str, str]] = {
         r"|describe\b|fass(e|en sie)?\b.*\bzusammen\b|beschreib(e|en sie)?\b|résume[zr]\b|décri(s|vez)\b(?!-)"
         r"|resum(a|an|ir)\b|descri(ba|ban|bir)\b",
         r"(summary|overview) of\b|résume\b|resume (el|la|los|las)\b|resumen de\b"
-        r"|(简[单要]|簡[單要]|详细|詳細)?地?(总结|總結|概[括述]|介绍|介紹|描述)|.*(を|について)(要約|まとめ|説明|紹介)(して|て)",
+        r"|(简[单要]|簡[單要]|详细|詳細)?地?(总结|總結|概[括述]|(介绍|介紹|描述)(?![人信所文]))|.*(を|について)(要約|まとめ|説明|紹介)(して|て)",
     ),
     "list": (
         rf"(list|name|enumerate) ({_MANY}|(the )?({_SOME}))\b(?!['’-])|(list|enumerate)( me| us)? (the|these|those)\b"

@@ -486,7 +486,8 @@ STYLES = {
         ¿Nombran los alcaldes al jefe? | ¿Comparan los autores Oslo y Bergen? | Lista de precios: ¿cuándo se publicó?
         ¿Describen los testigos al autor?
         比较便宜的酒店是哪家？ | 总结会议是什么时候？ | 对比度是多少？ | 列出的价格
-        介绍信在哪里开？ | 请帮我查一下谁负责差旅？ | 可以带宠物吗？ | 一览表在哪里？ | 比較した結果は何ですか？
+        介绍信在哪里开？ | 介绍人奖励标准 | 请帮我查一下谁负责差旅？ | 可以带宠物吗？
+        一览表在哪里？ | 比較した結果は何ですか？
     """,
 }
 
