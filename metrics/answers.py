@@ -25,8 +25,14 @@ _CJK_CHARACTER = re.compile(f"([{_CJK}])")
 _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 # An option's letter and nothing else, and one before its text.
-_OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*+(?::\s*+)?)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
-_LABELLED = re.compile(r"^\s*(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])[).:])\s*(\S.*)$", re.DOTALL)
+_OPTION = re.compile(
+    r"^\s*(?:(?:option|answer|choice|(?:正确|正確)?(?:答案|选项?|選項?|选择|選擇|選択肢)[是为為]?)\s*+(?:[:：]\s*+)?)?"
+    r"[(\[（【]?([A-Za-zＡ-Ｚａ-ｚ])[)\].:）】、．。：]*\s*$",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(
+    r"^\s*(?:[(\[（【]([A-Za-zＡ-Ｚａ-ｚ])[)\]）】]|([A-Za-zＡ-Ｚａ-ｚ])[).:）、．：])\s*(\S.*)$", re.DOTALL
+)
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=\d)")
 # Kept through the deletion of punctuation: a minus before a number, a point within one, and what names of one letter or
 # more end in (C++, C#, A*), but not the stars of emphasis.
@@ -36,11 +42,23 @@ _KEPT = re.compile(
 )
 _HIDDEN = {ord(symbol): 0xE000 + place for place, symbol in enumerate("-.+#*")} | {0x2212: 0xE000}
 _SHOWN = {hidden: symbol for symbol, hidden in _HIDDEN.items() if symbol != 0x2212}
-_DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·")
+_DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·•・‧〝〞〜")
 _UNIT = re.compile(r"[$€£¥₹]\s*(?=[\d.])|(?<=\d)\s*[$€£¥₹%‰]")
 
-_YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
-_NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
+_YES = frozenset(
+    """
+    yes y true correct 是 是的 对 对的 對 對的 正确 正確 没错 可以 可以的 能 能够 会 會 有 需要 允许 はい ええ
+    できます oui vrai sí si verdadero cierto ja wahr richtig sì vero sim verdadeiro waar tak prawda да верно نعم
+    """.split()
+)
+_NO = frozenset(
+    """
+    no n false incorrect 否 不 不是 不对 不對 错 錯 错误 錯誤 不可以 不能 不会 不會 没有 沒有 不需要 无需
+    不允许 不行 禁止 并非 いいえ いえ できません non faux falso nein falsch não nee onwaar nie fałsz нет неверно لا
+    """.split()
+)
+# No space stands behind these: 不可以带宠物.
+_UNSPACED_VERDICT = re.compile("(是的|可以|允许)|不可|不能|不允许|不会|不會|不需|不必|不得|没有|沒有|并非|禁止|严禁")
 _BESIDE_VERDICT = " \t\n.,;:!?()-–—，。、"
 _AGAINST_VERDICT = 0.6
 """How much surer a refusal has to be to take a verdict back ("Yes, no one disputes it")."""
@@ -65,10 +83,10 @@ def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()
         return _normalize_choice(text, choices)
     option = _OPTION.match(text)
     if option:
-        text = option[1]
+        text = unicodedata.normalize("NFKC", option[1])
     plain = text.lower() if option else _normalize_text(text)
     if answer_type == "yes/no":
-        return _verdict_of(plain) or _first_verdict(unicodedata.normalize("NFKC", text).lower()) or plain
+        return verdict_in(text) or _unspaced_verdict(text) or plain
     return plain
 
 
@@ -86,7 +104,8 @@ def _normalize_text(text: str) -> str:
 def _normalize_choice(text: str, choices: Sequence[str]) -> str:
     """The form of the option that an answer names by letter or text, which no other has; else its own."""
     option, labelled = _OPTION.match(text), _LABELLED.match(text)
-    letter = (option[1] if option else (labelled[1] or labelled[2]) if labelled else "").lower()
+    letter = option[1] if option else (labelled[1] or labelled[2]) if labelled else ""
+    letter = unicodedata.normalize("NFKC", letter).lower()
     if not choices:
         return letter if option else _normalize_text(labelled[3] if labelled else text)
     # From the coarsest form to the text as it is written.
@@ -126,7 +145,19 @@ def _telling(place: int, options: Sequence[Sequence[str]]) -> str:
     return next(telling, "")
 
 
+def verdict_in(text: str) -> str:
+    """The yes or no that an answer is or begins with, in whatever words that stand alone; may be empty."""
+    return _verdict_of(_normalize_text(text)) or _first_verdict(unicodedata.normalize("NFKC", text).lower())
+
+
+def _unspaced_verdict(text: str) -> str:
+    """That of what begins with one as its verb, such as 不可以带宠物, and answers a question for yes or no."""
+    found = _UNSPACED_VERDICT.match(text.strip())
+    return "" if not found or is_refusal(text, _AGAINST_VERDICT) else "yes" if found[1] else "no"
+
+
 def _verdict_of(word: str) -> str:
+    word = unicodedata.normalize("NFC", word)
     return "yes" if word in _YES else "no" if word in _NO else ""
 
 
@@ -139,7 +170,9 @@ def _first_verdict(text: str) -> str:
     word, rest = found.groups()
     second = _NEXT_WORD.match(rest)
     taken_back = second is not None and _verdict_of(second[1]) not in ("", verdict)
-    if taken_back or is_refusal(rest.strip(_BESIDE_VERDICT), _AGAINST_VERDICT):
+    rest_alone = rest.strip(_BESIDE_VERDICT)
+    # "いいえ、できません" says it twice.
+    if taken_back or (_verdict_of(rest_alone) != verdict and is_refusal(rest_alone, _AGAINST_VERDICT)):
         return ""
     meant = _VERDICT_ENDS.match(rest) or (word == "yes" and not _JOINED.match(rest))
     return verdict if meant else ""
@@ -211,6 +244,8 @@ def is_abstention(text: str, choices: Sequence[str] = ()) -> bool:
     own does, and so does one that comes first ("Paris, but I'm not sure"). `choices` are answers whatever they say.
     """
     if any(same_answer(text, choice, "choice", choices) for choice in choices):
+        return False
+    if {*map(_verdict_of, re.findall(r"[^\W_]+", text.lower()))} in ({"yes"}, {"no"}):
         return False
     # "The Unknown" is a name.
     bare = text.translate(_DELETED).strip().casefold()

@@ -27,6 +27,8 @@ SHORT = 25
 _SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\n")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIGIT = re.compile(r"\d")
+# What refusals are written with in traditional Chinese, which nothing was learned from.
+_SIMPLIFIED = str.maketrans("無沒確資訊關說詳記載錄問題檔內", "无没确资讯关说详记载录问题档内")
 _MOST_LETTERS = 300
 _LONGEST = 5
 
@@ -65,7 +67,8 @@ def sentences(text: str) -> list[str]:
 
 def score(sentence: str, *, later: bool = False) -> float:
     """The log odds that a sentence has no answer to give; `later` says that another stands before it."""
-    return _score(sentence[:_MOST_LETTERS], later)
+    sentence = sentence[:_MOST_LETTERS]
+    return max(_score(one, later) for one in {sentence, sentence.translate(_SIMPLIFIED)})
 
 
 # Whoever compares programs meets the same answers many times.

@@ -6,14 +6,22 @@ from collections.abc import Mapping, Sequence
 from keqa.retrievers.splitting import stripped_sentences
 
 # What is cited may be named, as prompts name it: [Passage 2], (passages 1 and 3).
-_ONE = r"(?:[^\W\d_]+\s*)?\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
-_BETWEEN = r"\s*(?:[,;、&]|and\b)\s*"
+_ONE = r"(?:[^\W\d_]+\s*(?:[:：]\s*)?)?\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
+_BETWEEN = r"\s*(?:[,;、，；&和与與]|(?:and|und|et|y)\b)\s*"
+# What a passage is called, before its number.
+_NAMED = r"(?:passages?|段落|文段|文档|文檔|文書|资料|資料|来源|來源|出典)"
 _MANY = rf"{_ONE}(?:{_BETWEEN}{_ONE})*"
-_CITATION = re.compile(rf"\s*(?:[\[【［]\s*({_MANY})\s*[\]】］]|\(\s*(passages?\s*{_MANY})\s*\))", re.IGNORECASE)
+_CITATION = re.compile(
+    rf"\s*(?:[\[【［〔]\s*({_MANY})\s*[\]】］〕]|[(（]\s*({_NAMED}\s*(?:[:：]\s*)?{_MANY})\s*[)）])", re.IGNORECASE
+)
 # Outside of brackets a number after a comma may be one of what is said: "By passage 1, 40 trains".
-_POINTER = re.compile(r"\bpassages?\s*\d{1,3}\b(?:\s*(?:[-–]|and\b)\s*\d{1,3}\b)?", re.IGNORECASE)
+_POINTER = re.compile(
+    r"\bpassages?\s*\d{1,3}\b(?:\s*(?:[-–]|and\b)\s*\d{1,3}\b)?"
+    r"|(?:段落|文段|文档|文檔|资料|資料|来源|來源)\s*\d{1,3}(?![\d份个個页頁年月日号條条章])",
+    re.IGNORECASE,
+)
 _AFTER_STOP = re.compile(rf"([.!?…。！？]+)((?:{_CITATION.pattern})+)")
-_BULLET = re.compile(r"^\s*(?:[-*•]|#{1,6}|\d{1,3}[.)])\s+")
+_BULLET = re.compile(r"^\s*(?:(?:[-*•]|#{1,6}|\d{1,3}[.)])\s+|\d{1,3}[、．]\s*|（\d{1,3}）\s*|[①-⑳・]\s*)")
 _WIDEST = 20
 
 
@@ -66,6 +74,6 @@ def cited_sentences(text: str) -> list[str]:
 
 def without_bullets(items: Sequence[str]) -> list[str]:
     """The items of a list without the bullets before them, or their numbers where all are numbered in their order."""
-    numbers = [re.match(r"(\d+)[.)]\s", one) for one in items]
+    numbers = [re.match(r"(\d+)(?:[.)]\s|[、．])", one) for one in items]
     numbered = [int(found[1]) if found else 0 for found in numbers] == [*range(1, len(items) + 1)]
-    return [one if one[:1].isdigit() and not numbered else _BULLET.sub("", one).strip() for one in items]
+    return [one if re.match(r"\d+(?![\d、])", one) and not numbered else _BULLET.sub("", one).strip() for one in items]

@@ -17,6 +17,7 @@ from difflib import SequenceMatcher
 
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import tokens
+from keqa.programs.numerals import in_digits
 from keqa.programs.records import PassageVerdict
 from keqa.retrievers.splitting import BELOW_HEAD, stripped_sentences
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
@@ -44,7 +45,7 @@ for _code, _listed in _QUESTION_WORDS.items():
     for _word in _listed.split():
         _ASKED_IN.setdefault(_word, []).append(_code)
 _ASKED_IN |= {_word: [*_ASKED_IN.get(_word, ()), "en"] for _word in "is are does do did was were".split()}
-_CJK_ASKS = re.compile("[什谁哪几怎]|多少")
+_CJK_ASKS = re.compile("[什谁誰哪几幾怎何]|多少|いつ|どこ|どの|だれ|いく[つら]|なぜ")
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
 # Of the words of a quiz without names, how many a passage has that speaks of it; in a script without spaces, of its
@@ -69,7 +70,7 @@ OTHER_WORDS = 4
 _SAME = 0.5
 _LEAST_WORDS = 2
 _FORM = 3
-_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
+_GROUPS = re.compile(rf"(?<=\d)[,.'’](?=\d{{3}}(?:\b|[{_RANGE}]))")
 _SPACED_GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:\s\d{3})+)(?!\d)")
 AS_DIGITS = {
     word: str(number)
@@ -111,8 +112,17 @@ def asks_what(text: str) -> bool:
 def words_of(text: str) -> list[str]:
     """The words of a text in small letters; of Chinese and Japanese each pair of neighbouring characters."""
     spaced = [word.casefold() for word in _WORD.findall(_CJK.sub(" ", text))]
-    runs = [run for text in _CJK.findall(text) for run in _CJK_FUNCTION.sub(" ", text).split()]
-    return spaced + [run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1))]
+    return spaced + [run[at : at + 2] for run in _runs_of(text) for at in range(max(1, len(run) - 1))]
+
+
+def _runs_of(text: str) -> list[str]:
+    return [run for found in _CJK.findall(text) for run in _CJK_FUNCTION.sub(" ", found).split()]
+
+
+def joints_of(text: str) -> list[tuple[str, str, str]]:
+    """The pairs of characters of Chinese and Japanese, each between the one before and the one behind it."""
+    places = [(run, at) for run in _runs_of(text) for at in range(1, len(run) - 2)]
+    return [(run[at - 1 : at + 1], run[at : at + 2], run[at + 1 : at + 3]) for run, at in places]
 
 
 def content_words(text: str) -> list[str]:
@@ -173,6 +183,9 @@ def sentences_of(text: str) -> list[str]:
 def as_written(text: str, sentence: str) -> str:
     """A sentence with the white space that it has in the text."""
     found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
+    if not found and not sentence.isascii():
+        # Without spaces, a line may end anywhere.
+        found = re.search(r"\s*".join(map(re.escape, "".join(sentence.split()))), text)
     return found.group() if found else sentence
 
 
@@ -299,7 +312,7 @@ def _plain(words: Sequence[str]) -> str:
 
 def _same_value(first: str, second: str) -> bool:
     """Whether two values are one: alike, one day in other forms, or one of them the initials of the other."""
-    if first == second:
+    if first == second or in_digits(first) == in_digits(second):
         return True
     for one, other in ((first, second), (second, first)):
         letters = one.replace(".", "")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
+from keqa.retrievers.text import UNSPACED
 
 MASK = "MASK"
 """What replaces an answer."""
@@ -33,7 +34,9 @@ def naming(answers: Iterable[str]) -> re.Pattern[str] | None:
     spelled = "|".join(map(re.escape, found))
     if not spelled:
         return None
-    return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)" if spelled.isascii() else spelled, re.IGNORECASE)
+    # Beside Chinese a word ends without a space.
+    word = rf"[^\W{UNSPACED}]"
+    return re.compile(rf"(?<!{word})(?:{spelled})(?!{word})" if spelled.isascii() else spelled, re.IGNORECASE)
 
 
 def _masked(hit: Hit, pattern: re.Pattern[str]) -> Hit:

@@ -24,8 +24,18 @@ _LONG = 120
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 # A line break ends a sentence only before an item of a list or table, or around a Markdown heading: text is often
 # wrapped at a fixed width.
-_ITEMS = re.compile(r"\n(?=\s*(?:(?:[#>*+\-•]|\d{1,3}[.)])\s|\|))|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n")
-_LISTED = re.compile(r"\s*(?:(?:[*+\-•]|\d{1,3}[.)])\s|\|)")
+_NUMBERED: Final = r"[一二三四五六七八九十百\d]{1,4}"
+_UNSPACED_ITEM: Final = (
+    rf"[一二三四五六七八九十]{{1,3}}、|\d{{1,3}}、|（{_NUMBERED}）|第{_NUMBERED}[条條章节節]|[①-⑳・]"
+)
+_ITEMS = re.compile(
+    rf"\n(?=\s*(?:(?:[#>*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM}))"
+    r"|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n"
+)
+_LISTED = re.compile(rf"\s*(?:(?:[*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM})")
+# A line that is wrapped within a text without spaces is no shorter than this, as headings are, and goes on so.
+_FULL: Final = 20
+_GOES_ON = re.compile(rf"[{UNSPACED}，、；：][{UNSPACED}\d《“「（]|\d[{UNSPACED}]")
 BELOW_HEAD: Final = r"\|(?: ?:?-{2,}:? ?\|)+"
 """What stands below the head of a table in Markdown; a row may have a hyphen in each cell."""
 _BELOW_HEAD = re.compile(rf"{BELOW_HEAD}\s*")
@@ -126,7 +136,7 @@ def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, each with a space, or with the end of the line of an item of a list or table."""
     items = [item for paragraph in _PARAGRAPHS.split(text) for item in filter(None, _ITEMS.split(paragraph))]
     for item, following in itertools.pairwise([*items, ""]):
-        line = one_line(item)
+        line = _unwrapped(item)
         whole = line + ("\n" if _LISTED.match(following) else "\n\n" if _LISTED.match(item) else " ")
         start = 0
         # A row of a table is one sentence, whatever its cells say.
@@ -136,6 +146,16 @@ def sentences(text: str) -> Iterator[str]:
                 start = mark.end()
         if line:
             yield whole[start:]
+
+
+def _unwrapped(item: str) -> str:
+    """An item on a line, without spaces where a text that has none was wrapped."""
+    if item.isascii():
+        return one_line(item)
+    lines = [one_line(line) for line in item.split("\n")]
+    pairs = itertools.pairwise(lines)
+    spaces = ["" if len(one) >= _FULL and _GOES_ON.fullmatch(one[-1:] + other[:1]) else " " for one, other in pairs]
+    return one_line("".join(itertools.chain(*zip(lines, [*spaces, ""], strict=True))))
 
 
 def stripped_sentences(text: str) -> list[str]:

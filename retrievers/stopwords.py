@@ -29,4 +29,4 @@ TURKISH = frozenset(
 )
 
 # One character each, because the analyzer makes each Han character a term.
-CHINESE = frozenset("的了是着吗呢吧啊呀么什谁哪怎这那它他她们被把")
+CHINESE = frozenset("的了是着吗呢吧啊呀么什谁哪怎这那它他她们被把嗎麼誰這們")

@@ -37,6 +37,7 @@ _MARKS_PERHAPS = re.compile(r"[^\w\s]{31}")
 # Beside what is no character, where a word may be broken, which is within one.
 _INVALID = re.compile("[\ud800-\udfff\ufeff\xad\u200b\u2060]")
 _LIGATURES = {one: unicodedata.normalize("NFKC", one) for one in map(chr, range(0xFB00, 0xFB07))}
+_OTHER_WIDTH = re.compile("[\uff01-\uffee]+")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
@@ -80,6 +81,11 @@ def one_line(text: str) -> str:
 def plain(text: str) -> str:
     """Return what a text is recognised by, whatever its letter case, its spaces and the width of its characters."""
     return one_line(unicodedata.normalize("NFKC", text).casefold())
+
+
+def usual_width(text: str) -> str:
+    """A text with letters, digits and signs of the width that keyboards give: Ａ１ is A1, and ｶﾞ is ガ."""
+    return text if text.isascii() else _OTHER_WIDTH.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
 def text_length(text: str) -> int:
@@ -357,6 +363,7 @@ def index_terms(text: str, language: str) -> list[str]:
 
 def _joined_terms(text: str) -> tuple[str, list[str]]:
     """The words that spaces part, and the terms of other writing: pairs of characters, and single ones of Han."""
+    text = usual_width(text)
     if text.isascii() or _RUN.search(text) is None:
         return text, []
     terms = []

@@ -49,7 +49,11 @@ _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
 _REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
 _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
-_ITEM = re.compile(r"(?:[-*•]|(\d+)[.)])\s+(.+)")
+_ITEM = re.compile(r"(?:(?:[-*•]|(\d+)[.)])\s+|(\d+)[、．]\s*)(.+)")
+# Marks as they are typed in Chinese.
+_WIDE_LIST = re.compile(r"\A\s*[［【]([^［【］】]*)[］】]\s*\Z")
+_WIDE_COMMA = re.compile(r"""(?<=["'])\s*[，、]\s*(?=["'])""")
+_IN_ENGLISH = {"是": "yes", "是的": "yes", "真": "yes", "对": "yes", "否": "no", "不是": "no", "不": "no", "假": "no"}
 _BETWEEN_TEXTS = re.compile(r'"\s*,\s*"')
 # Before a quotation that begins inside a text stands what parts words.
 _QUOTING = re.compile(r'[^"]*(?:(?<![^\s(])"\S.*)?', re.DOTALL)
@@ -205,13 +209,16 @@ def _value(value: str, annotation: Any) -> str:
         return value
     if len(value) > _VERDICT_CHARS:
         raise ValueError(f"{len(value):,} characters")
-    bare = value.strip().strip("*`\"'").rstrip(".!").strip().casefold()
+    bare = value.strip().strip("*`\"'").rstrip(".!。！").strip().casefold()
+    bare = _IN_ENGLISH.get(bare, bare)
     meant = [option for option in allowed if option.casefold() == bare]
     return meant[0] if len(meant) == 1 else value
 
 
 def _typed(value: str, annotation: Any) -> Any:
     """A value as its type has it: as DSPy reads it, and as JSON where it is too long or too nested to be repaired."""
+    if annotation is not str and not value.isascii():
+        value = _WIDE_COMMA.sub(", ", _WIDE_LIST.sub(r"[\1]", value))
     brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
         return parse_value(_escaped(_listed(value)) if annotation == list[str] else value, annotation)
@@ -222,8 +229,8 @@ def _listed(value: str) -> str:
     """A list in Markdown as JSON, where every line is an item of it."""
     lines = [line.strip() for line in value.splitlines() if line.strip()]
     items = [_ITEM.fullmatch(line) for line in lines]
-    found = [item for item in items if item and item[1] in (None, str(items.index(item) + 1))]
-    return json.dumps([item[2] for item in found]) if lines and len(found) == len(lines) else value
+    found = [item for at, item in enumerate(items, 1) if item and (item[1] or item[2]) in (None, str(at))]
+    return json.dumps([item[3] for item in found]) if lines and len(found) == len(lines) else value
 
 
 def _escaped(value: str) -> str:

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.metrics.answers import is_abstention, normalize, same_answer
+from keqa.metrics.answers import is_abstention, same_answer, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
 from keqa.programs.citations import without_pointers
+from keqa.programs.numerals import in_digits
 from keqa.programs.prediction import source_of
 from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
@@ -22,6 +23,7 @@ from keqa.programs.sentences import (
     asks_what,
     content_words,
     disagreements,
+    joints_of,
     language_of,
     names_of,
     newer,
@@ -39,9 +41,9 @@ from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")
 # The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
-_CURRENCY = re.compile(r"\s?(?:[€$£¥%]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
+_CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # 1.250.000 is none.
-_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2})(?!\d)")
+_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
 # How much longer a form of a word may be.
 _ENDING = 2
@@ -52,6 +54,8 @@ NO_REPLY = "no reply could be used"
 _NEGATIONS = frozenset(
     "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
 )
+_NOT_SO = re.compile(r"不(?![仅僅但同断斷少锈鏽])|[没沒勿]|未(?![来來])|[无無](?:法|需|须|須|权|權)|禁止|ません|ない")
+_OR_NOT = re.compile(r"(\w)[不没沒]\1")
 _SHORT_NOT = re.compile(r"(?:\b(?:ca|wo|sha))?n['’]t\b", re.IGNORECASE)
 
 
@@ -114,7 +118,7 @@ async def support_of(
     asked about has to be `named`, nor do those of passages that speak of none of its names.
     """
     lacking: list[str] = []
-    if worded and normalize(answer, "yes/no") not in ("yes", "no"):
+    if worded and not verdict_in(answer):
         stated = without_pointers(answer)
         lacking = words_lacking(stated, passages)
         doubt = "" if lacking else _doubt(question, stated, passages, named)
@@ -166,11 +170,19 @@ def _spelled(text: str) -> str:
 
 
 def _negated(text: str) -> bool:
-    return not _NEGATIONS.isdisjoint(words_of(_spelled(text)))
+    """Whether a text says that something is not so; 能不能 asks."""
+    return not _NEGATIONS.isdisjoint(words_of(_spelled(text))) or bool(_NOT_SO.search(_OR_NOT.sub("", text)))
 
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
+    lacking = _lacking(answer, passages)
+    if not lacking or (given := [answer, *passages]) == (written := [in_digits(text) for text in given]):
+        return lacking
+    return min(lacking, _lacking(written[0], written[1:]), key=len)
+
+
+def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     texts = [ungrouped(_spelled(text), spaced=False) for text in passages]
 
     def fewer_zeros(number: re.Match[str]) -> str:
@@ -186,6 +198,8 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
 
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
+    # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
+    there |= {char for text in texts for char in text if char >= "\u3040"}
 
     def stands_there(word: str) -> bool:
         """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
@@ -194,6 +208,9 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     wanted = _words(answer)
     wanted += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
     lacking = [word for word in dict.fromkeys(wanted) if not stands_there(_plain(word))]
+    # Where two words that are there meet, the last character of one and the first of the other are no word.
+    met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
+    lacking = [word for word in lacking if word not in met]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
     return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
 
@@ -257,7 +274,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """
     texts = [_whole_text(one) for one in passages]
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
-    if normalize(answer, "yes/no") in ("yes", "no"):
+    if verdict_in(answer):
         return about or None
     left = {*words_lacking(answer, [quiz])}.difference(words_lacking(answer, texts))
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]

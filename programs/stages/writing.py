@@ -60,23 +60,32 @@ _BEGINNINGS: Mapping[Style, tuple[str, str]] = {
     "report": (
         r"summari[sz]e\b|(give|write)( me)? an? (summary|overview|report)\b|tell me (all |everything |more )?about\b"
         r"|describe\b|fass(e|en sie)?\b.*\bzusammen\b|beschreib(e|en sie)?\b|résume[zr]\b|décri(s|vez)\b(?!-)"
-        r"|resum(a|an)\b|descri(ba|ban)\b",
-        r"(summary|overview) of\b|résume\b|resume (el|la|los|las)\b|resumen de\b|总结|概述",
+        r"|resum(a|an|ir)\b|descri(ba|ban|bir)\b",
+        r"(summary|overview) of\b|résume\b|resume (el|la|los|las)\b|resumen de\b"
+        r"|(简[单要]|簡[單要]|详细|詳細)?地?(总结|總結|概[括述]|(介绍|介紹|描述)(?![人信所文]))|.*(を|について)(要約|まとめ|説明|紹介)(して|て)",
     ),
     "list": (
         rf"(list|name|enumerate) ({_MANY}|(the )?({_SOME}))\b(?!['’-])|(list|enumerate)( me| us)? (the|these|those)\b"
         r"|(give|show|make|write)( me| us)? (a|the) (\w+ )?list of\b|(give|show)( me| us)? all\b(?!['’-])"
         r"|(liste|listen sie|zähle?|zählen sie)\b.* auf\W*$"
-        r"|(liste|cite|nomme|énum[èé]re)[zr]? (tous|toutes|les)\b|(enumer|list|nombr)(a|en?) (todos|todas|los|las)\b",
-        rf"list (of|who|which|what|where|{_PLURAL})|liste (der|von|aller|des?)\b|lista de\b|(列出|列举)(?!的)"
+        r"|(liste|cite|nomme|énum[èé]re)[zr]? (tous|toutes|les)\b|(enumer|list|nombr)(a|en?|ar) (todos|todas|los|las)\b"
+        r"|(donne|donnez)[ -]moi (la|une) liste (des?|du)\b|(dame|deme) (la|una) lista de\b",
+        rf"list (of|who|which|what|where|{_PLURAL})|liste (der|von|aller|des?)\b|lista de\b"
+        r"|(列出|列[举舉]|[罗羅]列)(?!的)|[把将將].*列(出|[举舉]|成)|.*(列挙|リストアップ|一覧に|挙げ)(して|て)"
         r"|(nenne?|nennen sie|liste|listen sie|zähle?|zählen sie)\b.* (alle|sämtliche)\b",
     ),
     "table": (
-        r"compare[zr]?\b(?!-| (?:to|with)\b)|vergleich(e|en sie)\b|compar(a|en)\b",
-        r"contrast (the|.* (and|to|with))\b|vergleich\b|(比较|对比)(?=.*[和与跟、两三各这])",
+        r"compare[zr]?\b(?!-| (?:to|with)\b)|vergleich(e|en sie)\b|compar(a|en|ar)\b",
+        r"contrast (the|.* (and|to|with))\b|vergleich\b|([比对對][较較比])(?=.*[和与與跟、两兩三各这這])"
+        r"|.*を比較して",
     ),
 }
-_BEFORE = re.compile(r"\W*((can|could|would|will) you )?((please|bitte)\s+|请)?", re.IGNORECASE)
+_AFTER_WIDE_STOP = re.compile("(?<=[。！？]) ")
+_BEFORE = re.compile(
+    r"\W*((can|could|would|will) you |(peux-tu|pouvez-vous|pourriez-vous|puedes?|podr[ií]as?)\s+)?"
+    r"((please|bitte)\s+|([请請][你您]?)?(([你您]?(可以|能))?([帮幫]我?|[给給]我)(一下)?)?)",
+    re.IGNORECASE,
+)
 
 
 def style_asked_for(question: str) -> Style:

@@ -88,6 +88,7 @@ _SAMPLE: Final = 200_000
 # than a tenth. In another alphabet that is read as Windows-1252 nearly all of them are.
 _WESTERN_SHARE: Final = 0.3
 _CHINESE_SHARE: Final = 0.7
+_KANA_SHARE: Final = 0.15
 # Those that are still met, by their script; a list, because what resembles one of them is often also some encoding that
 # nobody has used for decades.
 _OTHERS: Final = (
@@ -335,13 +336,15 @@ def mostly_utf8(data: bytes) -> tuple[str, int] | None:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """The likely encoding of what is not in UTF-8: GB 18030, Windows-1252, or what charset-normalizer finds."""
+    """The likely encoding of what is not in UTF-8: GB 18030, EUC-JP, Windows-1252, or what charset-normalizer finds."""
     with suppress(UnicodeDecodeError):
         # Both bytes of a common Chinese character are above 0xA0; accented letters mostly stand between plain ones.
         text = data.decode("gb18030")[:_SAMPLE]
         wide = [character.encode("gb18030") for character in text if character > "\x7f"]
         if wide and sum(len(code) == 2 and min(code) > 0xA0 for code in wide) >= _CHINESE_SHARE * len(wide):
-            return "gb18030"
+            # Kana have the same bytes in Japanese, where every sentence has some.
+            kana = sum("\u3041" <= character <= "\u30fe" for character in text)
+            return "gb18030" if kana < _KANA_SHARE * len(wide) else "euc_jp"
     with suppress(UnicodeDecodeError):
         letters = list(filter(str.isalpha, data.decode("cp1252")[:_SAMPLE]))
         if sum(letter > "\x7f" for letter in letters) <= _WESTERN_SHARE * len(letters):

@@ -21,9 +21,11 @@ from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 _NO_TITLE = re.compile(
     r"""
     microsoft\ (?:word|excel|powerpoint)\b.* | untitled.* | unbenannt.* | sans\ (?:nom|titre).* | sin\ título.*
+    | (?:[无無][标標][题題]|無題|未命名|新建\ ?(?:microsoft|文本|文档)).*
     | (?:document|dokument|documento|presentation|präsentation|présentation|presentación|book|mappe|workbook|slide
-        |folie|diapositive?|title|titel|文档|演示文稿)[\ _-]?\d*
-    | (?:powerpoint[\ -])?(?:presentation|präsentation)
+        |folie|diapositive?|title|titel|文档|文件|文書|工作簿|活頁簿|演示文稿|簡報|幻灯片|スライド)[\ _-]?\d*
+    | (?:powerpoint[\ -])?(?:presentation|präsentation|演示文稿|簡報|プレゼンテーション)
+    | (?:présentation|presentación\ de|apresentação\ do|presentazione\ standard\ di)\ powerpoint
     | .+\.(?:docx?|pptx?|xlsx?|pdf|odt|rtf|tex|dvi|ps|indd|qxd|pmd|html?)
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -75,8 +77,9 @@ _CUES: Final = r"""
     | a\ fecha | publicad[oa] | aggiornat[oa] | in\ vigore(?:\ dal)? | atualizad[oa] | em\ vigor
     | по\ состоянию | действует | действительно | вступа[ею]т\ в\ силу | обновлен[оа]? | последнее\ обновление
     | (?:в\ )?редакци[ия] | опубликован[оа]? | по\ данным
-    | 截至 | 截止 | (?:最后)?更新(?:日期|时间|于|日)? | (?:生效|发布|修订|施行|实施|公布)(?:日期|时间|于)? | 自 | 从
-    | (?:最終)?更新日?時? | (?:施行|発効|改定|改訂|公開|作成)日 | (?:최종\ )?(?:업데이트|수정일?|개정일?) | 시행일
+    | 截至 | 截止 | (?:最[后後近新終])?(?:更新|修改|编辑|編輯)(?:日期|时间|時間|于|於|日時?)?
+    | (?:生效|发布|發布|修订|修訂|施行|实施|實施|公布|印发|制定|版本)(?:日期|时间|時間|于|於|日)?
+    | (?:施行|発効|改定|改訂|公開|作成)日 | (?:최종\ )?(?:업데이트|수정일?|개정일?) | 시행일
     | اعتبار[اً]+\ من | (?:آخر|تاريخ)\ (?:تحديث|التحديث|السريان|النشر) | ساري?ة?\ من | حتى\ تاريخ | محدث\ في
 """
 _LABELS: Final = r"date | datum | fecha | data | дата | 日期 | 日付 | 날짜 | التاريخ"
@@ -88,11 +91,16 @@ _LED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _FOLLOWED = re.compile(
-    rf"{_DATE}\s?(?:現在|时点|時点|改定|改訂|施行|修订|起施行|起生效|起执行|起实施|기준|부터 시행)", re.IGNORECASE
+    rf"""{_DATE}\s?(?:現在|时点|時点|改定|改訂|施行|修[订訂]|(?:起|より)(?:试行|施行|生效|执行|实施|實施)
+    |기준|부터\ 시행|(?:更新|[发發公][布佈]|印发|制定)(?=\s*(?:[)）\]】。]|$)))""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
+# Of Japan and of Taiwan, each with the year before its first.
+_ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "民國": 1911, "民国": 1911}
+_ERA: Final = re.compile(rf"({'|'.join(_ERAS)})\s?(元|\d{{1,3}})(?=\s?年)")
 _DATED: Final = 1500
 _ANY_YEAR = re.compile(_YEAR)
-_ANY_FOLLOWER = re.compile("[現时時改施修起기부]")
+_ANY_FOLLOWER = re.compile("[現时時改施起修更发發公印制기부]")
 _IN_NAME: Final = (
     re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)[-. ](?P<m1>0[1-9]|1[0-2])(?:[-. ](?P<d1>0[1-9]|[12]\d|3[01]))?(?![\d])"),
     re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?P<m1>0[1-9]|1[0-2])(?P<d1>0[1-9]|[12]\d|3[01])(?!\d)"),
@@ -241,16 +249,21 @@ def heading_of(line: str) -> str:
 
 def stated_date(text: str) -> str:
     """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
-    top = text[:_DATED]
+    top = _in_our_years(text[:_DATED])
     # Most texts have none of either, which is seen at once.
     patterns = [_LED] if _ANY_YEAR.search(top) else []
     patterns += [_FOLLOWED] if patterns and _ANY_FOLLOWER.search(top) else []
     return max((_iso(match) for pattern in patterns for match in pattern.finditer(top)), default="")
 
 
+def _in_our_years(text: str) -> str:
+    """A text whose years of an era are those of our calendar."""
+    return _ERA.sub(lambda found: str(_ERAS[found[1]] + int(found[2].replace("元", "1"))), text)
+
+
 def date_in_name(stem: str) -> str:
     """The last date in the name of a file, of a month at least; empty where there is none."""
-    name = re.sub(r"[_+\s]+", " ", stem)
+    name = re.sub(r"[_+\s]+", " ", _in_our_years(stem))
     written = (name, name.replace("-", " "))
     found = (_iso(one) for text in written for pattern in _IN_NAME for one in reversed(list(pattern.finditer(text))))
     return next(filter(None, found), "")

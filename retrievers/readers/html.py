@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
     from bs4.element import PageElement, Tag
 
-# Elements whose content is not the document's text. The head is none of them: its end may be left out, and the parser
-# then puts the page into it.
-_NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg"))
+# Elements whose content is not the document's text, such as the kana above Japanese, which would break its words. The
+# head is none of them: its end may be left out, and the parser then puts the page into it.
+_NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg", "rt", "rp"))
 # Those of them that take in the rest of a page where they are not closed; scripts and styles do so in browsers as well.
 _CLOSED: Final = ("noscript", "template", "nav", "svg")
 _HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))

@@ -40,6 +40,7 @@ def test_scores_of_ordinary_strings_are_dspys(prediction, gold):
         ("3.5.", "3.5"),
         ("The The", "the the"),
         ("中国 北京。", "中国北京"),
+        ("阿尔伯特・爱因斯坦", "阿尔伯特爱因斯坦"),
         ("...", ""),
     ],
 )
@@ -71,6 +72,29 @@ def test_choices_are_named_by_letter_or_text(prediction, gold, same):
     assert not exact_match("A", ["B"], "choice")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "B、伦敦",
+        "B．伦敦",
+        "（B）",
+        "【B】伦敦",
+        "Ｂ",
+        "选B",
+        "选项B。",
+        "答案是B",
+        "正确答案：B",
+        "答案为：B。",
+        "B：伦敦",
+        "伦敦。",
+    ],
+)
+@pytest.mark.parametrize("choices", [["巴黎", "伦敦"], ["A、巴黎", "B、伦敦"]])
+def test_choices_are_named_in_chinese(text, choices):
+    assert exact_match(text, [choices[1]], "choice", choices)
+    assert not exact_match(text, [choices[0]], "choice", choices)
+
+
 EXPLAINED = {
     "yes": [
         "Yes, both are rivers.",
@@ -82,6 +106,11 @@ EXPLAINED = {
         "True",
         "是的，他们都是。",
         "是的。",
+        "可以带宠物。",
+        "はい、できます。",
+        "Oui, c’est possible.",
+        "Sí.",
+        "Да, конечно",
     ],
     "no": [
         "No. They were born in different cities",
@@ -95,6 +124,11 @@ EXPLAINED = {
         "Incorrect: he was born later",
         "不，他不是",
         "不是",
+        "不可以，公司禁止携带宠物。",
+        "没有。",
+        "いいえ、できません。",
+        "Non.",
+        "Nein, das ist nicht erlaubt.",
     ],
 }
 
@@ -102,6 +136,7 @@ EXPLAINED = {
 @pytest.mark.parametrize(("verdict", "text"), [(verdict, text) for verdict in EXPLAINED for text in EXPLAINED[verdict]])
 def test_a_verdict_that_is_explained_is_one(verdict, text):
     assert exact_match(text, [verdict], "yes/no")
+    assert not is_abstention(text)
     assert not exact_match(text, [{"yes": "no", "no": "yes"}[verdict]], "yes/no")
 
 
@@ -122,6 +157,9 @@ def test_a_verdict_that_is_explained_is_one(verdict, text):
         "False alarm",
         "不知道",
         "不知道，也许",
+        "没有提到",
+        "si no se sabe",
+        "有时候可以",
     ],
 )
 @pytest.mark.parametrize("gold", ["yes", "no"])

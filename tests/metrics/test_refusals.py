@@ -29,6 +29,8 @@ LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"
         "I'm sorry, but I don't have access to internal company data",
         "The passages do not mention the salary of Jonas Albrecht.",
         "文中未提及。",
+        "無法回答",
+        "文件中沒有相關資訊。",
         # A guess that is marked as one, an offer and an elaboration give no answer.
         "I don't know, but perhaps Paris",
         "I don't know. Perhaps Paris.",

@@ -247,6 +247,8 @@ def test_selected_evidence_decides():
 def test_three_sentences_at_most_and_chinese_by_character():
     text = "Ann lives here. " * 3 + "Ann lives there. Ann lives near."
     assert len(supporting_sentences(text, "Who lives?", "Ann")) == 3
+    wrapped = "灯塔科技有限公司位于上海市浦东新区，公司的总经\n理是李安。市长是王五。"
+    assert supporting_sentences(wrapped, "谁是总经理？", "李安") == [wrapped.removesuffix("市长是王五。")]
     assert supporting_sentences("北京是中国的首都。上海在海边。市长是李安。", "谁是市长？", "李安") == ["市长是李安。"]
 
 
@@ -287,3 +289,12 @@ def test_half_a_surrogate_pair_costs_no_other_word():
 def test_one_value_in_two_forms_is_no_contradiction(first, second, same):
     one, other = (f"Project Bremen was led on by {said} in the end." for said in (first, second))
     assert (differing_value(one, other, "What was project Bremen led on by?") == "") == same
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [("15天", "十五天", True), ("15天", "１５天", True), ("15天", "二十天", False), ("1200万元", "12000000元", True)],
+)
+def test_one_number_in_chinese_and_in_digits_is_no_contradiction(first, second, same):
+    one, other = (f"基尔项目的期限或预算为{value}。" for value in (first, second))
+    assert (differing_value(one, other, "基尔项目的期限或预算是多少？") == "") == same

@@ -62,6 +62,24 @@ def test_wrapped_lines_belong_together_and_items_do_not():
     assert found == ["# Head", "Some text wrapped here.", "And more.", "- item one", "- item two"]
 
 
+def test_lines_of_text_without_spaces_are_joined_without_one():
+    lines = [
+        "本办法适用于公司全体正式员工与实习生，出差须提前提出申",
+        "请，由部门经理在系统中审批，并于返回之后的30",
+        "天内报销。",
+    ]
+    assert split_text("\n".join(["差旅政策", *lines])) == [f"差旅政策 {''.join(lines)}"]
+    english = "The lighthouse of Skarn was built by Ida Holm\n北京 and others"
+    assert split_text(english) == [english.replace("\n", " ")]
+
+
+@pytest.mark.parametrize("marks", ["一、 二、", "1、 2、", "（一） （二）", "第一条 第二条", "① ②", "・ ・"])
+def test_items_of_chinese_and_japanese_lists_keep_their_lines(marks):
+    text = "\n".join(f"{mark}住宿标准。餐费" for mark in marks.split())
+    assert split_text(text) == [text]
+    assert len(stripped_sentences(text)) == 4
+
+
 SENTENCES = [
     ["He won.", "Did he?", "Yes!", "Mr. J. End"],
     ["Mr. J. Smith of Acme Inc. left.", "He came from the U.S. in Jan. 1990."],

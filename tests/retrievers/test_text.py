@@ -57,7 +57,14 @@ def test_what_a_query_is_searched_for(query, languages, terms):
 
 @pytest.mark.parametrize(
     ("text", "asked"),
-    [("ひらがなの本", "がな"), ("서울은 수도이다", "수도"), ("กรุงเทพมหานคร", "เท"), ("首都东京", "东京")],
+    [
+        ("ひらがなの本", "がな"),
+        ("서울은 수도이다", "수도"),
+        ("กรุงเทพมหานคร", "เท"),
+        ("首都东京", "东京"),
+        ("ＶＰＮ申请", "vpn"),
+        ("ﾔﾏﾀﾞ様", "ヤマダ"),
+    ],
 )
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_what_has_no_spaces_is_found_in_every_language(language, text, asked):

@@ -293,7 +293,18 @@ def test_a_true_sentence_stands_though_it_cites_badly(asked, said, text):
 
 @pytest.mark.parametrize(
     "cited",
-    ["[Passage 1]", "(Passage 1)", "(passages 1 and 2)", "[1 and 2]", "[Source 1, Source 2]", "【文档1】"],
+    [
+        "[Passage 1]",
+        "(Passage 1)",
+        "(passages 1 and 2)",
+        "[1 and 2]",
+        "[Source 1, Source 2]",
+        "【文档1】",
+        "〔1〕",
+        "[1，2]",
+        "[1和2]",
+        "（段落1）",
+    ],
 )
 def test_a_passage_may_be_cited_by_what_it_is_called(asked, cited):
     text = f"**Trains** are paid in full {cited}. Trains are paid 9 euros {cited}."
@@ -432,7 +443,9 @@ STYLES = {
         Tell me all about Isaac Newton | Can you describe what keqa serve offers? | Summary of the travel policy
         Fasse die Reiserichtlinie zusammen. | Fassen Sie den Bericht zusammen | Beschreib den Hafen
         Résumez la politique de voyage | Décris le port | Resuma la política | Resumen de la política
-        请总结差旅政策 | 概述差旅政策
+        Pouvez-vous résumer la politique de voyage ? | ¿Puedes resumir la política?
+        请总结差旅政策 | 概述差旅政策 | 请介绍一下公司 | 請總結差旅政策
+        你能帮我简单概括一下年假制度吗？ | 请详细描述报销流程。 | 出張規定を要約してください | 休暇制度についてまとめて
     """,
     "list": """
         List all employees in Bremen | List Bergen's mayors | List former mayors of Bergen | List the mayors of Bergen.
@@ -443,14 +456,17 @@ STYLES = {
         Liste die Bürgermeister von Bergen auf | Liste der Bürgermeister | Zählen Sie die Flüsse auf
         Liste les maires de Bergen | Citez toutes les villes | Énumérez les fleuves | Liste des maires
         Nombra los alcaldes | Enumere todas las ciudades | Lista de alcaldes
-        请列出有哪些城市？ | 列举卑尔根的市长
+        Peux-tu lister tous les bureaux ? | Donnez-moi la liste des bureaux | Dame la lista de las oficinas
+        请列出有哪些城市？ | 列举卑尔根的市长 | 请帮我列出所有办事处 | 請列出所有辦事處 | 把所有办事处列出来
+        请你给我列举一下所有产品 | 支店を一覧にしてください | すべての支店を挙げてください
     """,
     "table": """
         Compare the two offers | Compare how trains and flights are paid? | Contrast the two offers
         Contrast trains and flights | Could you please compare Oslo and Bergen?
         Vergleiche die Angebote | Vergleichen Sie Oslo und Bergen | Vergleich der Angebote
         Comparez les deux offres | Compara los dos contratos | Comparen Oslo y Bergen
-        请比较这两个报价 | 对比火车和飞机
+        请比较这两个报价 | 对比火车和飞机 | 帮我比较一下上海和北京办事处
+        比較上海與北京辦事處 | 東京と大阪を比較してください
     """,
     "short": """
         List prices rose in which year? | List price of all tickets | List A was published by whom?
@@ -470,6 +486,8 @@ STYLES = {
         ¿Nombran los alcaldes al jefe? | ¿Comparan los autores Oslo y Bergen? | Lista de precios: ¿cuándo se publicó?
         ¿Describen los testigos al autor?
         比较便宜的酒店是哪家？ | 总结会议是什么时候？ | 对比度是多少？ | 列出的价格
+        介绍信在哪里开？ | 介绍人奖励标准 | 请帮我查一下谁负责差旅？ | 可以带宠物吗？
+        一览表在哪里？ | 比較した結果は何ですか？
     """,
 }
 
@@ -508,6 +526,8 @@ def test_citations_are_found_and_renumbered():
     text = "Ann was born. [1][2] She died in 1984 [3, 5], [1984] in Kiel【2】。"
     assert cited_in(text) == [1, 2, 3, 5]
     assert cited_sentences(text)[0] == "Ann was born [1][2]."
+    assert cited_sentences("1、上海[1]\n2、北京。（来源：2）\n・東京[3]") == ["上海[1]", "北京（来源：2）。", "東京[3]"]
+    assert [cited_in(one) for one in ("（来源：2）", "根据文档3指出，年假15天。", "文档3份")] == [[2], [3], []]
     assert without_citations("Paris [2-4].") == "Paris."
     assert cited_in("Paris [2-4].") == [2, 3, 4]
     assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."

@@ -126,7 +126,16 @@ def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(t
     data = files.docx(["# Head", "Some text."], title="Harbour report")
     assert [one.title for one in read(tmp_path / "a.docx", data)] == ["Harbour report"]
     page = [(24, "The Mill of"), (24, "Aldermoor"), (10, "It stood here for long years.")]
-    for stated in ("", "Microsoft Word - Dokument1", "untitled", "final_v2.docx"):
+    for stated in (
+        "",
+        "Microsoft Word - Dokument1",
+        "untitled",
+        "PowerPoint 演示文稿",
+        "新建 Microsoft Word 文档",
+        "無題のプレゼンテーション",
+        "Présentation PowerPoint",
+        "final_v2.docx",
+    ):
         assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
 
 

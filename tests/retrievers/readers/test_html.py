@@ -36,6 +36,7 @@ def read(page):
         ("a &lt;b&gt; &amp; &eacute; c", "a <b> & é c"),
         ("1 < 2 and <p>3", "1 < 2 and 3"),
         ("a > b <p", "a > b"),
+        ("<ruby>山<rp>(</rp><rt>やま</rt><rp>)</rp></ruby><ruby>田<rt>だ</ruby>さん", "山田さん"),
         ("<p>x</p><![if !IE]><p>y</p><![endif]>", "x y"),
         ("<![CDATA[x]]><p>y", "y"),
         # The end of the head may be left out, and so may the body.

@@ -1,0 +1,54 @@
+"""Numbers in whatever writing, as digits: 三十 is 30, １２００万 is 12000000, and 二〇二一年四月十二日 is 2021-4-12."""
+
+import re
+import unicodedata
+from decimal import Decimal
+
+from keqa.retrievers.text import usual_width
+
+# The data of Python lack the second one.
+_WRITTEN = "零〇一二三四五六七八九兩壹贰叁肆伍陆柒捌玖十百千拾佰仟万萬亿億"
+_VALUES = {"两": Decimal(2)} | {char: Decimal(int(unicodedata.numeric(char))) for char in _WRITTEN}
+_TEN, _MYRIAD = 10, 10_000
+_ONES = "".join(char for char, value in _VALUES.items() if value < _TEN)
+_DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
+_NUMERAL = f"[{''.join(_VALUES)}]"
+_PART = re.compile(f"{_DIGITS}|{_NUMERAL}")
+_POWER = f"[{''.join(char for char, value in _VALUES.items() if value >= _TEN)}]"
+_RUN = rf"(?:{_DIGITS}\s?(?={_POWER}))?{_NUMERAL}(?:{_NUMERAL}|(?<={_POWER}){_DIGITS})*"
+_NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
+_DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
+_LONGEST = 40
+
+
+def in_digits(text: str) -> str:
+    """A text with its numbers in plain digits and its days as 2021-4-12; a word that holds a numeral changes, too."""
+    text = usual_width(text)
+    return text if text.isascii() else _DAY.sub(r" \1-\2-\3 ", _NUMBER.sub(_in_digits, text))
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    share, number = found.groups()
+    if len(number) > _LONGEST:
+        return found[0]
+    if all(char in _ONES for char in number):
+        value = "".join(str(_VALUES[char]) for char in number)
+    else:
+        value = f"{_value(_PART.findall(number)).normalize():f}"
+    return f"{value}%" if share else value
+
+
+def _value(parts: list[str]) -> Decimal:
+    """What the parts of a number are worth together, such as 1, 亿, 2000 and 万."""
+    whole = below = last = Decimal(0)
+    for part in parts:
+        value = _VALUES.get(part)
+        if value is None or value < _TEN:
+            last = value if value is not None else Decimal(part.replace(",", ""))
+        elif value < _MYRIAD:
+            below, last = below + (last or 1) * value, Decimal(0)
+        elif below + last or not whole:
+            whole, below, last = whole + (below + last or 1) * value, Decimal(0), Decimal(0)
+        else:
+            whole *= value
+    return whole + below + last

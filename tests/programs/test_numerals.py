@@ -1,0 +1,34 @@
+"""Numbers in Chinese and Japanese writing as digits, by which they are compared."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.programs.numerals import in_digits
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("三十天", "30天"),
+        ("一百零五", "105"),
+        ("１２００万元", "12000000元"),
+        ("1億2,000万円", "120000000円"),
+        ("1.2万亿", "1200000000000"),
+        ("两万五千", "25000"),
+        ("百分之三十", "30%"),
+        ("百分之3.5", "3.5%"),
+        ("二〇二一年四月十二日", " 2021-4-12 "),
+        ("2021年04月", "2021年04月"),
+        ("15 一线城市", "15 1线城市"),
+        ("ﾔﾏﾀﾞ－１", "ヤマダ-1"),
+        ("three of 1,200", "three of 1,200"),
+    ],
+)
+def test_a_number_in_digits(text, digits):
+    assert in_digits(text) == digits
+
+
+@given(st.text("1.,２百万亿三〇年之分 "))
+def test_any_text_has_digits(text):
+    assert "２" not in in_digits(text)
