@@ -195,15 +195,6 @@ def test_the_judge_is_asked_only_about_answers_that_differ(asking):
     ]
 
 
-def test_draws_are_warm_and_differ_in_seed_while_judges_are_cold(asking):
-    stage, engine = asking(SEEDS, top_p=0.9)
-    stage("Capital of Norway?")
-    draws = [config for name, _, config in engine.calls if name == "AnswerQuiz"]
-    assert {(config.temperature, config.top_p) for config in draws} == {(1.0, 0.9)}
-    assert len({config.seed for config in draws}) == len(draws) == 4
-    assert {config.temperature for name, _, config in engine.calls if name == "JudgeConsistency"} == {0.0}
-
-
 def test_a_failing_judge_separates_and_is_recorded(asking):
     drawn = iter(["Oslo", "Christiania", "Oslo", "Oslo", "Oslo"])
     stage, _ = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, JudgeConsistency="garbage"))

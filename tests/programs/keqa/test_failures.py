@@ -7,7 +7,7 @@ import pytest
 from dspy.lm15 import AuthError, BillingError, RateLimitError, ServerError
 from fixtures.director_of_up import QUESTION, World, causes
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA, UnansweredError
 
 DOWN = ServerError("down")
@@ -99,15 +99,6 @@ def test_the_answer_in_a_summary_that_cannot_be_read_as_a_whole_is_taken(ask):
     record = ask(world=World(Summarize="[[ ## answer ## ]]\n1968\n\nThat is because"))[0].record
     assert (record.answer, record.answer_source) == ("1968", "summary")
     assert causes(record) == [("summarize", None, "AdapterParseError")]
-
-
-def test_a_failing_search_is_recorded(ask, retriever):
-    broken = retriever("Pete Docter was born in 1968.")
-    broken.error = RetrievalError("connection refused")
-    match = r"retrieve failed \(RetrievalError\): connection refused"
-    record = failed(ask, "When?", match=match, decompose=False, retriever=broken)
-    assert causes(record) == [("retrieve", 1, "RetrievalError")] * 2
-    assert record.quizzes[0].source == "failed"
 
 
 @pytest.mark.parametrize("error", [AuthError("bad key"), BillingError("no money")])
