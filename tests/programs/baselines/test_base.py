@@ -1,6 +1,5 @@
 """Passages that add up, and answers from memory and passages."""
 
-
 import dspy
 import pytest
 from dspy.utils import DummyLM

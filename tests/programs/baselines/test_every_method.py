@@ -79,16 +79,6 @@ def test_bootstrapping_finds_demonstrations_for_their_predictors(
     assert compiled(question="Who?").answer == "Ann"
 
 
-@pytest.mark.parametrize("method", [SelfRAG, SlimPLM])
-def test_a_state_brings_the_settings_that_its_prompts_hang_on(retriever, tmp_path, method):
-    saved = method(retriever("text"))
-    saved.save(tmp_path / "program.json")
-    loaded = method(retriever("text"), reason=False)
-    loaded.load(tmp_path / "program.json")
-    assert loaded.reason
-    assert loaded.recall.signature.equals(saved.recall.signature)
-
-
 @pytest.mark.parametrize(
     ("method", "wrong", "message"),
     [
