@@ -82,14 +82,6 @@ def test_a_question_is_settled_in_the_way_that_is_set(made, settle, calls, searc
         assert [(quiz.index, quiz.resolved, quiz.answer) for quiz in record.quizzes] == [(1, QUESTION, answer)]
 
 
-def test_a_reading_cites_where_that_is_on(scripted, retriever):
-    lm, engine = scripted(lambda name, inputs, config: {"citations": "[1]", "answer": "Bergen"})
-    program = KEQA(retriever(*TEXTS), lms=keqa.build_roles(lm), settle="reading", cite=True)
-    found = program(QUESTION)
-    assert engine.count == {"AnswerAndCite": 1}
-    assert (found.answer, [source["text"] for source in found.sources]) == ("Bergen", [TEXTS[0]])
-
-
 def test_a_draft_has_its_probability_where_the_language_model_gives_one(made):
     [quiz] = made(settle="draft", probability=0.5)[0](QUESTION).record.quizzes
     assert quiz.certainty == quiz.samples[0].probability == pytest.approx(0.5)
@@ -118,10 +110,6 @@ def test_a_draft_that_fails_is_no_answer(made):
     with pytest.raises(UnansweredError) as failed:
         program(QUESTION)
     assert failed.value.record.settled_by is None
-
-
-def test_a_record_of_before_says_nothing_of_it():
-    assert QuestionRecord.model_validate_json('{"question": "Who?"}').settled_by is None
 
 
 READ, APART = {"draft": 0.3, "reading": 0.6}, {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}

@@ -8,7 +8,7 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.streaming import StatusMessage, StatusMessageProvider, StreamListener, StreamResponse
+from dspy.streaming import StatusMessage, StreamListener, StreamResponse
 from fixtures.choosers import chooser
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
@@ -247,19 +247,6 @@ def test_streamify_with_a_served_language_model(retriever, mode):
     assert texts(values) == texts(without) != []
     assert [value for value in without if not isinstance(value, StatusMessage | dspy.Prediction)] == []
     assert values[-1].answer == without[-1].answer == "Ann of the 0 green gables"
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_providers_own_messages_come_from_every_thread(program, mode):
-    class Provider(StatusMessageProvider):
-        def module_start_status_message(self, instance: Any, inputs: dict[str, Any]) -> str:
-            return f"module {type(instance).__name__}"
-
-        def lm_start_status_message(self, instance: Any, inputs: dict[str, Any]) -> str:
-            return "lm"
-
-    values = streamed(program, mode=mode, status_message_provider=Provider())
-    assert {"module KEQA", "module Decomposition", "module Examination", "module Summarizing"} <= set(texts(values))
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
