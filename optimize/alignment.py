@@ -56,7 +56,7 @@ class Settled:
         """Whether two answers mean the same; None where both are wrong, or no judge would be asked."""
         return consistency_label(first, second, self.golds, self.answer_type, self.choices)
 
-    def told_by(self, passage: str) -> bool | None:
+    def stated_in(self, passage: str) -> bool | None:
         """Whether a passage states a gold answer; None for a yes, a no or a choice, which no passage has to hold."""
         return contains_answer(passage, self.golds) if self.answer_type == "short" else None
 

@@ -351,12 +351,13 @@ def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], boo
         quiz, key = one.quiz, quiz_key(str(one.quiz.resolved))
         shown = [(verdict.passage.rendered, verdict) for verdict in quiz.passages]
         tells = [
-            helpful.get((key, text), passage.kept and one.told_by(passage.text) is not False) for text, passage in shown
+            helpful.get((key, text), passage.kept and one.stated_in(passage.text) is not False)
+            for text, passage in shown
         ]
         if quiz.source == "passages" and any(tells) and one.agrees(quiz.answer or ""):
             answer = one.in_form(str(quiz.answer))
             kind = kind_of(answer, one.answer_type)
-        elif shown and not any(tells) and all(one.told_by(passage.text) is False for _, passage in shown):
+        elif shown and not any(tells) and all(one.stated_in(passage.text) is False for _, passage in shown):
             answer, kind = UNKNOWN, "not told"
         else:
             continue
@@ -397,13 +398,13 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
 
 def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
     for one in settled:
-        said = next((text for text in _said(one) if one.agrees(text)), None)
+        said = next((text for text in _drawn_texts(one) if one.agrees(text)), None)
         if said is not None:
             demo = one.asked() | {"answer": one.in_form(said)}
             yield Candidate(demo, kind_of(demo["answer"], one.answer_type), one.root)
 
 
-def _said(one: Settled) -> list[str]:
+def _drawn_texts(one: Settled) -> list[str]:
     return list(dict.fromkeys(s.text for s in one.quiz.samples if s.text and not s.abstained))
 
 
@@ -460,7 +461,7 @@ def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
     own: list[Candidate] = []
     with_gold: list[Candidate] = []
     for one in settled:
-        texts = _said(one)
+        texts = _drawn_texts(one)
         golden = ((one.golds[0], text) for text in texts)
         for found, pairs in ((own, itertools.combinations(texts, 2)), (with_gold, golden)):
             seen: set[bool] = set()
@@ -490,7 +491,7 @@ def _from_gold_answers(
     known = [one for example in examples for one in parts(example)]
     # Each is made where it is wanted: one of them searches.
     makers: dict[str, Iterator[Candidate]] = {
-        "answering.answer": _told(program, known, watch),
+        "answering.answer": _found_by_search(program, known, watch),
         "examination.quiz": (_golden(one, one.asked()) for one in known),
         "examination.same": _gold_pairs(known),
     }
@@ -501,7 +502,7 @@ def _golden(one: Settled, asked: Mapping[str, Any]) -> Candidate:
     return Candidate({**asked, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
 
 
-def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
+def _found_by_search(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
     """Gold answers with the first passage found for the quiz whose text states them."""
     retriever = program._retriever.value
     short = [one for one in known if one.answer_type == "short"][:_ENOUGH]
@@ -513,7 +514,7 @@ def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Ite
             continue
         watch.outcome()
         # A title names what a passage is about; its text says something about it.
-        telling = next((passage for passage in passages if one.told_by(passage.text)), None)
+        telling = next((passage for passage in passages if one.stated_in(passage.text)), None)
         if telling is not None:
             yield _golden(one, {"passages": [telling.rendered], **one.asked("question")})
 

@@ -150,7 +150,7 @@ def _answer(said: Mapping[str, Any], one: Settled) -> str:
     passages = said.get("passages") or []
     # Numbered passages are those of a call that cites them.
     texts = passages.values() if isinstance(passages, Mapping) else passages
-    verdicts = {str(text): one.told_by(str(text)) for text in texts}
+    verdicts = {str(text): one.stated_in(str(text)) for text in texts}
     telling = next((text for text, tells in verdicts.items() if tells), None)
     if telling is not None:
         return f"{wrong}, and this passage tells it: {telling}"
@@ -170,7 +170,7 @@ def _same(said: Mapping[str, Any], one: Settled) -> tuple[bool, str]:
 
 
 def _helpful(said: Mapping[str, Any], one: Settled) -> tuple[bool | None, str]:
-    tells, verdict, gold = one.told_by(str(said.get("passage", ""))), bool(said.get("helpful")), repr(one.golds[0])
+    tells, verdict, gold = one.stated_in(str(said.get("passage", ""))), bool(said.get("helpful")), repr(one.golds[0])
     if tells is None:
         return None, ""
     if tells == verdict:

@@ -227,7 +227,7 @@ def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> li
     found = []
     for place, last in enumerate(answered["quizzes"]):
         traces = {way: traces[place] for way, traces in answered.items()}
-        said = {way: _said(way, trace.record) for way, trace in traces.items()}
+        said = {way: _answer_of(way, trace.record) for way, trace in traces.items()}
         right = {way: bool(text) and traces[way].score >= threshold for way, text in said.items()}
         draft = traces["draft"].record if "draft" in traces else None
         samples = [] if draft is None else [one for quiz in draft.quizzes for one in quiz.samples]
@@ -247,7 +247,7 @@ def outcomes_of(answered: Mapping[str, Sequence[Trace]], threshold: float) -> li
     return found
 
 
-def _said(way: str, record: QuestionRecord | None) -> str:
+def _answer_of(way: str, record: QuestionRecord | None) -> str:
     """What a way answered, as a cascade sees it: an answer from memory in the place of a reading is none."""
     if record is None or record.answer is None or record.unanswered is not None:
         return ""
@@ -256,7 +256,7 @@ def _said(way: str, record: QuestionRecord | None) -> str:
 
 def _tells(way: str, trace: Trace) -> bool:
     """Whether a way answers a question: an answer that says something, and one from passages where it reads."""
-    said = _said(way, trace.record)
+    said = _answer_of(way, trace.record)
     return bool(said) and not is_abstention(said, trace.example.choices)
 
 

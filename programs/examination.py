@@ -285,12 +285,12 @@ class Examination(Stage):
         return {**found, "draws": {"probabilities": bool(shared.probabilities), "largest": shared.largest}}
 
     async def _decided(self, found: Examined) -> Verdict | int:
-        """See `_said`; a gate that waits does so in a thread of the question's."""
+        """See `_gate_decision`; a gate that waits does so in a thread of the question's."""
         if getattr(self.gate, "waits", False):
-            return await in_thread(partial(self._said, found))
-        return self._said(found)
+            return await in_thread(partial(self._gate_decision, found))
+        return self._gate_decision(found)
 
-    def _said(self, found: Examined) -> Verdict | int:
+    def _gate_decision(self, found: Examined) -> Verdict | int:
         """What the gate says, which may be anybody's: a verdict, or how many of the draws that are left it wants."""
         said: Any = self.gate.decide(found)
         if isinstance(said, Verdict):
@@ -321,7 +321,7 @@ class Examination(Stage):
             return
         first = next((place for place, draw in enumerate(found.made) if draw.error is not None), 0)
         leading = max(found.clusters, key=len, default=[-1])
-        said = self._said(replace(found, made=kept))
+        said = self._gate_decision(replace(found, made=kept))
         settled = isinstance(said, Verdict) and said.known is found.known
         if not settled or (found.known and first < leading[0]):
             self._note_lost(found, "took the verdict of the draws that were made")

@@ -85,7 +85,7 @@ def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[Fo
     contradicted = all(one.kind == "sources contradict each other" for one in missing)
     listed = "; ".join(
         kinds[one.kind].format(quote.format(_short(one.asked)))
-        + (f" ({' / '.join(_said(answer, language) for answer in one.answers)})" if one.answers else "")
+        + (f" ({' / '.join(_in_language(answer, language) for answer in one.answers)})" if one.answers else "")
         for one in missing
     )
     rest = "; ".join(f"{_short(one.asked)} {_short(one.answer)}" for one in found)
@@ -96,7 +96,7 @@ def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[Fo
     return f"{message}{space}{known}{colon}{rest}{stop}" if rest else message
 
 
-def _said(answer: str, language: str) -> str:
+def _in_language(answer: str, language: str) -> str:
     """What a source says, with its place, in the marks and words of a language."""
     said, between, place = answer.rpartition("” (")
     if language not in _PAGE or not between:

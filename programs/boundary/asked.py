@@ -45,7 +45,7 @@ from keqa.signatures.boundary import Language, assessment_prompt
 MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""
 _ALTERNATIVES, _LONGEST_REPLY = 1000, 48
-_SAID = ("True", "False")
+_VALUES = ("True", "False")
 
 
 class AskedModel(SavedModel):
@@ -87,12 +87,12 @@ class FinetunedModel(AskedModel):
 
     def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
         prompt = assessment_prompt(quiz, draws.choices, reference, self.language)
-        said = _said(lm, prompt, MASTERY)
+        said = _reply_tokens(lm, prompt, MASTERY)
         mastery, certainty = (_probability(said, name) for name in ("mastery", "certainty"))
         if certainty is None:
             # A model that was trained little may write something else than the rest of its reply.
             first = mastery is not None and mastery >= 0.5
-            certainty = _probability(_said(lm, prompt, f'{MASTERY}{first}", "certainty": "'), "certainty")
+            certainty = _probability(_reply_tokens(lm, prompt, f'{MASTERY}{first}", "certainty": "'), "certainty")
         if mastery is None or certainty is None:
             raise BoundaryError("the boundary model's language model takes neither True nor False for likely")
         return Judgement(mastery, certainty)
@@ -117,7 +117,7 @@ class FinetunedModel(AskedModel):
         return {"kind": self.kind, "reads": self.reads, "language": self.language, "weights": self.weights}
 
 
-def _said(lm: Any, prompt: str, begun: str) -> list[lm15.TokenLogprob]:
+def _reply_tokens(lm: Any, prompt: str, begun: str) -> list[lm15.TokenLogprob]:
     """The reply to a prompt, which has begun already; what it begins with is its first token."""
     config = lm15.Config(max_tokens=_LONGEST_REPLY, temperature=0.0, logprobs=_ALTERNATIVES)
     messages = (lm15.Message.user(prompt), lm15.Message.assistant(begun))
@@ -140,10 +140,10 @@ def _probability(tokens: Sequence[lm15.TokenLogprob], name: str) -> float | None
         return None
     # What the token holds before the value, such as the quotation mark, every alternative has to hold as well.
     before = token.token[: max(0, field.end() - place)]
-    masses = dict.fromkeys(_SAID, 0.0)
+    masses = dict.fromkeys(_VALUES, 0.0)
     for text, score in {token.token: token.logprob, **{one.token: one.logprob for one in token.top}}.items():
         value = text[len(before) :]
-        for said in _SAID if text.startswith(before) and value else ():
+        for said in _VALUES if text.startswith(before) and value else ():
             if value.startswith(said) or said.startswith(value):
                 masses[said] += math.exp(score)
     total = sum(masses.values())

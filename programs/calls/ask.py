@@ -75,7 +75,7 @@ async def ask(
     numbered: bool = False,
     fitting: list[str] | dict[int, str] | None = None,
     uncopied: str | None = None,
-    told: str | None = None,
+    streamed: str | None = None,
     draft: bool = False,
     usable: Callable[[dspy.Prediction], object] | None = None,
     shorter: Callable[[CallError], Mapping[str, Any] | None] = lambda error: None,
@@ -96,8 +96,8 @@ async def ask(
         uncopied: The output field that is refused where it was copied from a demonstration; then none is shown any
             more. Language models that are asked without any lose the form, so one short line without a marker is an
             answer as well.
-        told: The output field whose words are told to whoever hears of the question, while they are written.
-        draft: Whether what they say is checked afterwards.
+        streamed: The output field whose words go to whoever listens to the question, while they are written.
+        draft: Whether these are checked afterwards.
         usable: See `predict`.
         shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
         **arguments: As for `predict`.
@@ -123,7 +123,7 @@ async def ask(
             caller = context().caller or predict
             known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
             check = partial(_all, checks) if checks else None
-            with _telling(told, draft):
+            with _streaming(streamed, draft):
                 prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
         except CallError as error:
             if copies is not None:
@@ -144,8 +144,8 @@ async def ask(
 
 
 @contextmanager
-def _telling(field: str | None, checked: bool) -> Iterator[None]:
-    """Within it the words of a field are told as they come; an answer that may be withheld is not."""
+def _streaming(field: str | None, checked: bool) -> Iterator[None]:
+    """Within it the words of a field are reported as they come; those of an answer that may be withheld are not."""
     heard = bool(context().hears) and not current().provisional
     if field is None or not heard or dspy.settings.send_stream is not None:
         yield

@@ -27,7 +27,7 @@ def _model(value: Any) -> BoundaryModel:
 
 MODEL = Kind("a boundary model, or its file", _model)
 
-_SAID = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
+_DECIDES = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
 
 
 @checked
@@ -82,7 +82,7 @@ class BoundaryGate(NamedGate):
             return Verdict(False, measure, note=note)
         known = reaches(measure, self.threshold)
         than = "reaches" if known else "is below"
-        why = f"{_SAID[reads]}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
+        why = f"{_DECIDES[reads]}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
         return Verdict(known, measure, why, note)
 
 

@@ -213,10 +213,10 @@ def _words(answer: str) -> list[str]:
 
 def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least: float = 2 / 3) -> list[str]:
     """What of a quiz passages speak of, in title, heading or text; see `spoken_of`."""
-    return spoken_of(quiz, map(_told_by, passages), least=least)
+    return spoken_of(quiz, map(_whole_text, passages), least=least)
 
 
-def _told_by(passage: Passage | PassageVerdict) -> str:
+def _whole_text(passage: Passage | PassageVerdict) -> str:
     return " ".join((passage.title, passage.place.heading, passage.text))
 
 
@@ -228,7 +228,7 @@ def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: S
         return True
     if same_answer(answer, "unknown") or not words_lacking(answer, [quiz]):
         return False
-    told = [sentence for one in passages if one.kept for sentence in sentences_of(_told_by(one))]
+    told = [sentence for one in passages if one.kept for sentence in sentences_of(_whole_text(one))]
     return all(any(not words_lacking(one, [sentence]) for sentence in told) for one in sentences_of(answer))
 
 
@@ -237,7 +237,7 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
 
     None where those cited have them, or no passage has: small language models read better than they cite.
     """
-    if cited and not words_lacking(answer, [_told_by(passages[place]) for place in cited]):
+    if cited and not words_lacking(answer, [_whole_text(passages[place]) for place in cited]):
         return None
     if not words_lacking(answer, [quiz]):
         # What says again what was asked is in every passage about it.
@@ -245,7 +245,7 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
     found = [
         place
         for place, one in enumerate(passages)
-        if not words_lacking(answer, [_told_by(one)]) and spoken_in([one], quiz)
+        if not words_lacking(answer, [_whole_text(one)]) and spoken_in([one], quiz)
     ]
     return found or None
 
@@ -255,7 +255,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
 
     Where that is nothing, and of a yes or no, those about the quiz; None where nothing tells which they are.
     """
-    texts = [_told_by(one) for one in passages]
+    texts = [_whole_text(one) for one in passages]
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     if normalize(answer, "yes/no") in ("yes", "no"):
         return about or None

@@ -70,7 +70,7 @@ class AskedQuiz:
         quiz = self.quiz
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
-    def told_by(self, answer: str) -> bool:
+    def is_answered_by(self, answer: str) -> bool:
         return tells(answer, self.text, self.passages, self.what[2])
 
     def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
@@ -118,7 +118,7 @@ class PassageReading:
         answer = cited if cited is not None or not picked else await self._read(asked, picked)
         if self.documents is None:
             return self._weighed(asked, answer) if picked else None
-        told = answer is not None and asked.told_by(answer)
+        told = answer is not None and asked.is_answered_by(answer)
         if told and self.citing is None and not self.settings.pick:
             asked.passages = _with_words_of(str(answer), asked, picked)
             self._report_kept(asked)
@@ -233,7 +233,7 @@ class PassageReading:
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
         asked.passages = with_cited(asked.passages, order, read, cited, why)
-        if cited and asked.told_by(answer):
+        if cited and asked.is_answered_by(answer):
             await self._check(asked, answer, [shown[position] for position in cited])
             return str(answer)
         if not cited and not is_abstention(answer, asked.what[2]):
@@ -257,7 +257,7 @@ class PassageReading:
             # What is checked yet, or weighed against memory, is no answer.
             weighed = self.settings.arbiter is not None and asked.found is not None
             told = asked.whole and documents is None and not weighed
-            asking = {"number": number, "predictor": own, "told": told}
+            asking = {"number": number, "predictor": own, "streamed": told}
             answer, reasoning = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
@@ -266,7 +266,7 @@ class PassageReading:
         answer = self._bare(str(answer))
         if reasoning:
             asked.fields["reasoning"] = reasoning
-        if asked.told_by(answer):
+        if asked.is_answered_by(answer):
             await self._check(asked, answer, passages)
         return answer
 

@@ -270,7 +270,7 @@ class Answering(Stage):
         triples: Sequence[str] = (),
         number: int | None = None,
         predictor: dspy.Predict | None = None,
-        told: bool = False,
+        streamed: bool = False,
     ) -> tuple[str, str]:
         """Answer from passages, best first, sentences and triples; of too many passages from the better half.
 
@@ -286,7 +286,7 @@ class Answering(Stage):
             fitting=list(passages),
             # The papers' prompts are asked as their papers do.
             uncopied=None if predictor is None else "answer",
-            told="answer" if told else None,
+            streamed="answer" if streamed else None,
             question=question,
             answer_type=answer_type,
             choices=list(choices),
@@ -319,7 +319,7 @@ class Summarizing(Stage):
             "summarize",
             for_answer=True,
             numbered=True,
-            told="answer",
+            streamed="answer",
             question=question,
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
             answer_type=answer_type,

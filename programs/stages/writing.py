@@ -79,7 +79,7 @@ _BEGINNINGS: Mapping[Style, tuple[str, str]] = {
 _BEFORE = re.compile(r"\W*((can|could|would|will) you )?((please|bitte)\s+|请)?", re.IGNORECASE)
 
 
-def told_style(question: str) -> Style:
+def requested_style(question: str) -> Style:
     """How a question asks to be answered, where that is plain from how it begins; in short otherwise."""
     before = _BEFORE.match(question)
     start = before.end() if before else 0
@@ -109,7 +109,7 @@ class Writing(Stage):
             return "short"
         if style != "auto":
             return style
-        return "short" if fine_tuned(self.write.lm or dspy.settings.lm) else told_style(asked.question)
+        return "short" if fine_tuned(self.write.lm or dspy.settings.lm) else requested_style(asked.question)
 
     async def lists(self, asked: Question, story: RecordBuilder, reading: PassageReading) -> bool:
         """List what passages tell, and say whether that settles the question."""
@@ -132,7 +132,7 @@ class Writing(Stage):
         """Write from the passages kept for all quizzes; a report, or where none was, also from the question's own."""
         finding = story.unanswered
         contested = finding is not None and finding.kind == "sources contradict each other"
-        if finding is not None and style == "sentence" and (contested or told_style(asked.question) == "short"):
+        if finding is not None and style == "sentence" and (contested or requested_style(asked.question) == "short"):
             # It would tell what one of the sources says, or something else than what was asked.
             return
         # What was read together was found for the quizzes.
@@ -179,7 +179,7 @@ class Writing(Stage):
             statements, table = await self._compared(question, shown, mark)
             return _renumbered(written.model_copy(update={"statements": statements, "table": table}))
         asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
-        asked |= {"told": "text", "draft": True}
+        asked |= {"streamed": "text", "draft": True}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
         # What passages themselves say is no refusal.
@@ -271,7 +271,7 @@ class Writing(Stage):
         claims = [(cell, f"{who}: {cell}") for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
         told = [one for one in claims if _says_something(one[0])]
         statements = await gather([self._checked(question, *one, shown, mark) for one in told])
-        given = {claim: _told(one) for (_, claim), one in zip(told, statements, strict=True) if one.given}
+        given = {claim: _marked(one) for (_, claim), one in zip(told, statements, strict=True) if one.given}
         table = [["", *subjects]]
         for aspect, cells in read:
             told_row = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
@@ -353,7 +353,7 @@ def _repeats(question: str, text: str) -> Literal["", "words", "name"]:
     What is asked between, as in "Which is older, the Nile or the Thames?", is an answer, and so is the whole of what is
     to be answered by yes or no.
     """
-    ordered = told_style(question) != "short"
+    ordered = requested_style(question) != "short"
     if _BETWEEN.search(question) or not (ordered or asks_what(question)):
         return ""
     # Of "List all styles" the first word is no word of what is asked for.
@@ -368,7 +368,7 @@ def _on_a_line(value: object) -> str:
     return " ".join(text_of(value).split())
 
 
-def _told(statement: Statement) -> str:
+def _marked(statement: Statement) -> str:
     return statement.text if statement.supported is not False else f"{statement.text} {UNSUPPORTED}"
 
 
@@ -411,7 +411,7 @@ def _renumbered(written: Written) -> Written:
         passages.append(written.passages[number - 1].model_copy(update={"kept": kept, "why": why}))
     head, rows = written.table[:1], written.table[1:]
     table = [*head, *([aspect, *(with_citations(cell, numbers) for cell in row)] for aspect, *row in rows)]
-    told = [_told(one) for one in statements if one.given]
+    told = [_marked(one) for one in statements if one.given]
     text = "\n".join(f"- {one}" for one in told) if lists else _in_markdown(table) or " ".join(told)
     changed = {"text": text, "table": table, "statements": statements, "passages": passages}
     return written.model_copy(update=changed)

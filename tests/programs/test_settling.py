@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fixtures.choosers import chooser
+from fixtures.choosers import NeverKnown, chooser
 from fixtures.replies import Replies
 
 import keqa
@@ -11,7 +11,6 @@ from keqa.errors import ConfigurationError
 from keqa.programs.abstention import record_signals
 from keqa.programs.boundary.chooser import Features, Seen, read_chooser
 from keqa.programs.fingerprint import program_spec
-from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError, sources_of
 from keqa.programs.records import QuestionRecord
@@ -20,15 +19,6 @@ QUESTION = "Where was the author of The Grey Harbour born?"
 PLAN = ["Who wrote The Grey Harbour?", "Where was #1 born?"]
 TEXTS = ("The Grey Harbour is a novel by Ann Ok, born in Bergen.", "It rains in Oslo.")
 PAPERS = {"listwise": True, "tries": 1}
-
-
-class NeverKnown:
-    """A gate that takes every quiz for unknown, once there is a draw."""
-
-    name, threshold = "never known", None
-
-    def decide(self, draws):
-        return Verdict(False) if draws.drawn else 1
 
 
 def replies(plan=PLAN, memory="Oslo", helpful=(True, False), summary="Bergen", **said):

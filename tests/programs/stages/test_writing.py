@@ -10,7 +10,7 @@ from keqa.programs.citations import cited_in, cited_sentences, with_citations, w
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import sources_of
 from keqa.programs.records import Statement
-from keqa.programs.stages.writing import _merged, told_style
+from keqa.programs.stages.writing import _merged, requested_style
 from keqa.programs.unanswered import said
 
 POLICY = "Summarise the travel policy."
@@ -479,7 +479,7 @@ STYLES = {
     [(one.strip(), style) for style, text in STYLES.items() for one in text.strip().replace("\n", "|").split("|")],
 )
 def test_how_a_question_asks_to_be_answered(question, style):
-    assert told_style(question) == style
+    assert requested_style(question) == style
 
 
 def test_plain_questions_are_answered_as_ever(asked):
