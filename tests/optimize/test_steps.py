@@ -307,7 +307,7 @@ def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting, tr
 def test_other_methods_learn_from_their_right_answers(setting, trainable, tune):
     world, lm, other = setting(train=2), trainable(path="t"), trainable()
     other.engine.path = "o"
-    world.program = AlwaysRetrieve(world.program._retriever.value, top_k=2)
+    world.program = AlwaysRetrieve(world.program.retriever, top_k=2)
     world.program.bind_lms(keqa.Roles(lm, other, other))
     found = tune(world)
     assert sorted(shown(lm.trained[0]["train_data"])) == [(text, f"Ann Spouse{number}") for number, text in WHOLE]

@@ -101,5 +101,3 @@ def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
     for program in programs:
         program.set_lm(shipped())
     assert program_fingerprint(programs[0]) == program_fingerprint(programs[1]) == off
-
-

@@ -178,7 +178,7 @@ def test_a_question_goes_in_and_a_short_answer_comes_out(searching):
 
 def test_a_question_without_an_answer_is_reported_in_words(searching):
     assert searching.as_tool()(question="   ").startswith("No answer: ")
-    searching._retriever.value.error = OSError("away")
+    searching.retriever.error = OSError("away")
     assert searching.as_tool()(question="Where?") == "No answer: retrieve failed (OSError): away"
     assert asyncio.run(searching.as_tool().acall(question="Where?")).startswith("No answer: retrieve failed")
 

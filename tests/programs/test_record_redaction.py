@@ -39,7 +39,7 @@ def program(scripted, retriever):
 
 def test_the_language_model_of_a_boundary_model_is_asked_too(program):
     made = program()
-    assert {id(lm) for lm in made.lms_asked()} == {id(made.get_lm()), id(made._lms.value.boundary)}
+    assert {id(lm) for lm in made.lms_asked()} == {id(made.get_lm()), id(made.lms.boundary)}
     assert None in KEQA(None).lms_asked()
 
 

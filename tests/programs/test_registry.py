@@ -201,7 +201,7 @@ def made(retriever):
 
 def test_a_method_is_made_from_the_program_that_was_compiled_for_it(folders, made):
     rag = made("rag", folders["rag"])
-    assert (type(rag), rag.top_k, rag._retriever.value.passages[0].text) == (AlwaysRetrieve, 4, "Ann lives in Rome.")
+    assert (type(rag), rag.top_k, rag.retriever.passages[0].text) == (AlwaysRetrieve, 4, "Ann lives in Rome.")
     assert made("rag", folders["rag"], top_k=2).top_k == made("rag:top_k=2", folders["rag"], top_k=3).top_k == 2
     assert made("cot", folders["cot"]).answer.demos == [DEMO]
 

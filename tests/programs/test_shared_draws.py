@@ -94,7 +94,7 @@ def test_gates_that_need_no_draws_make_and_pay_none_unless_an_answer_falls_back(
         record = draws.sharing(program, gate)(QUIZ).record
         assert (record.answer, record.quizzes[0].samples) == ("Trondheim", [])
     assert engine.count["AnswerQuiz"] == 0
-    program._retriever.value.passages.clear()
+    program.retriever.passages.clear()
     record = draws.sharing(program, AlwaysRetrieveGate())(QUIZ).record
     assert (record.answer, record.quizzes[0].source) == ("Oslo", "largest_cluster")
     assert draws.sharing(program, VoteGate())(QUIZ).record.answer == "Oslo"

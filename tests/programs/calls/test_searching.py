@@ -58,7 +58,7 @@ def test_a_search_is_a_call_of_a_tool(program, asynchronous):
 
 
 def test_a_search_that_failed_shows_as_such(program):
-    spans, program._retriever.value.error = Spans(), TypeError("not a query")
+    spans, program.retriever.error = Spans(), TypeError("not a query")
     with dspy.context(callbacks=[spans]), pytest.raises(TypeError, match="not a query"):
         program(question="Where?")
     ((outputs, error),) = spans.ended
