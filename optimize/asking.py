@@ -98,7 +98,7 @@ def lms_of(program: Program) -> RoleLMs | None:
 
     They are those that it is bound to, or those that its predictors have got since, as fine-tuning gives them.
     """
-    bound = program._lms.value
+    bound = program.lms
     found: dict[str, Any] = {}
     for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
         for name, role in stage.roles.items():

@@ -235,7 +235,7 @@ def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
     """Whether a compilation of a program builds a utility reference: where it is wanted and would be used."""
     # A fine-tuned language model needs no demonstrations, those of the utility judge included.
     wanted = options.reference and options.optimizer != "finetune"
-    return isinstance(program, KEQA) and wanted and program.pick and program._retriever.value is not None
+    return isinstance(program, KEQA) and wanted and program.pick and program.retriever is not None
 
 
 def empty_reference(program: KEQA, options: Options) -> UtilityReference:
@@ -261,7 +261,7 @@ def _fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
         "task": "compilation",
         "metric": metric_fingerprint(metric),
         "models": by_role | by_predictor,
-        "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
+        "retriever": retriever_spec(program.retriever),
     }
 
 

@@ -506,7 +506,7 @@ def _golden(one: Settled, asked: Mapping[str, Any]) -> Candidate:
 
 def _from_passages(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
     """Gold answers with the first passage found for the quiz whose text states them."""
-    retriever = program._retriever.value
+    retriever = program.retriever
     short = [one for one in known if one.answer_type == "short"][:_ENOUGH]
     for one in short if retriever is not None else ():
         try:

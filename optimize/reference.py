@@ -81,7 +81,7 @@ class Labeller:
     """
 
     def __init__(self, program: KEQA, *, correctness: Correctness = f1) -> None:
-        retriever = program._retriever.value
+        retriever = program.retriever
         if retriever is None:
             raise ConfigurationError("the utility reference needs passages: give the program a retriever")
         self.program, self.retriever, self.correctness = program, retriever, correctness

@@ -133,7 +133,7 @@ def models_of(program: Program) -> dict[str, dict[str, Any]]:
     for role, specs in roles.items():
         own = max(specs.values(), key=list(specs.values()).count)
         found |= {role: own} | {name: spec for name, spec in specs.items() if spec != own}
-    boundary = getattr(program._lms.value, "boundary", None)
+    boundary = getattr(program.lms, "boundary", None)
     return found if boundary is None else found | {"boundary": lm_spec(boundary)}
 
 

@@ -133,7 +133,7 @@ class KEQA(Program):
         way: WaysOut | None = self.settings.unanswered
         if way is not None:
             return way
-        retriever = self._retriever.value
+        retriever = self.retriever
         return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
 
     @property
@@ -243,7 +243,7 @@ class KEQA(Program):
     def _reading(self) -> PassageReading:
         reads = self.reasoning or self.answering
         parts = (self.picking, self.selection, reads, self.citing, self.documents)
-        return PassageReading(self.settings, self._retriever.value, *parts)
+        return PassageReading(self.settings, self.retriever, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
         settings, what = self.settings, (asked.question, asked.answer_type, asked.choices)
@@ -356,7 +356,7 @@ class KEQA(Program):
     async def _fall_back(self, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
         story.fallback = await self._answer_whole(asked, Quiz(0, asked.question), examine=False)
-        if failed and self._retriever.value is not None and story.fallback.source in ("closed_book", "unanswered"):
+        if failed and self.retriever is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
             raise UnansweredError("answer", "NoPassagesError", message)
         story.conclude(asked.question, story.fallback)

@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import dspy
 from pydantic import Field, NonNegativeInt, ValidationError
@@ -27,8 +28,6 @@ from keqa.programs.records import Record
 from keqa.programs.stages.probabilities import LOGPROBS, tokens_in
 from keqa.storage.journal import SqliteStore
 from keqa.storage.redaction import without_secrets
-
-_MOST_SPECS = 64
 
 
 class _Failed(Record):
@@ -83,7 +82,7 @@ class SharedDraws:
         self.probabilities, self.largest, self._store = probabilities, largest, store
         self._calls: dict[str, Future[_Made | None]] = {}
         self._lock = threading.Lock()
-        self._specs: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._specs: WeakKeyDictionary[Any, tuple[str, dict[str, Any], dict[str, Any]]] = WeakKeyDictionary()
 
     def sharing(self, program: KEQA, gate: Gate | None = None) -> KEQA:
         """A copy of a program, with another gate where one is given, that reads its tries from here."""
@@ -175,19 +174,19 @@ class SharedDraws:
         return [self._spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
 
     def _spec(self, lm: Any) -> dict[str, Any]:
-        """As `lm_spec`, which for a language model that is served takes longer than all else of a call already made."""
-        if hasattr(getattr(lm, "engine", None), "path"):
-            # Its weights may change.
+        """As `lm_spec`, which takes longer than all else of a call already made: kept while the settings are the same.
+
+        The weights of a language model in this process may change.
+        """
+        if lm is None or hasattr(getattr(lm, "engine", None), "path"):
             return lm_spec(lm)
-        settings = dict(getattr(lm, "kwargs", None) or {})
-        key = (str(getattr(lm, "model", None)), str(getattr(lm, "model_type", None)), repr(settings))
-        known = self._specs.get(key)
-        if known is None:
-            if len(self._specs) >= _MOST_SPECS:
-                self._specs.clear()
+        kind, settings = [getattr(lm, name, None) for name in ("model", "model_type")], dict(lm.kwargs)
+        written, _, spec = self._specs.get(lm, ("", {}, {}))
+        if written != repr([kind, settings]):
+            spec = lm_spec(lm)
             # The settings are kept: nothing else comes to be at the place that one of them is shown by.
-            known = self._specs[key] = settings, lm_spec(lm)
-        return known[1]
+            self._specs[lm] = repr([kind, settings]), settings, spec
+        return spec
 
 
 def _plain(prediction: dspy.Prediction) -> dict[str, list[Any]]:

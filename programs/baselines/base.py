@@ -193,7 +193,7 @@ class SearchingBaseline(Baseline):
     async def search(self, query: str, number: int) -> list[Hit]:
         """Search, as the search of a number; one that fails is an `UnansweredError`, for nothing replaces passages."""
         with unanswered("retrieve"):
-            return await searched(self._retriever.value, query, self.top_k, number)
+            return await searched(self.retriever, query, self.top_k, number)
 
 
 class ExaminingBaseline(SearchingBaseline):

@@ -154,7 +154,7 @@ class KSLLM(SearchingBaseline):
         self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        searches = self.form != "KS-T" and self._retriever.value is not None
+        searches = self.form != "KS-T" and self.retriever is not None
         hits = await self.search(asked.question, 1) if searches else []
         triples = [] if self.form == "KS-Q" else await self._expanded(asked.question, bool(hits))
         wanted = ["; ".join(triples)] if self.one_text and triples else triples or [asked.question]

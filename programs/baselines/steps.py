@@ -298,7 +298,7 @@ class ReAct(SearchingBaseline):
             return 'Execution error in search: it takes one argument, {"query": "..."}'
         query, number = query.strip(), len(trail.searches) + 1
         try:
-            hits = await searched(self._retriever.value, query, self.top_k, number)
+            hits = await searched(self.retriever, query, self.top_k, number)
         except CallError as error:
             trail.failed = error
             note("retrieve", error.cause, error.message, "told the language model", number)

@@ -59,8 +59,6 @@ JUDGEMENT = 1
 """So often is drawn what something sound can replace."""
 DRAW = 0
 """A draw is drawn no other way than it was asked for."""
-_SAME_AGAIN = 1
-"""Further attempts with the same request after an outage, and after an unusable reply."""
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 _NOBODY = SimpleNamespace(predict=None)
@@ -177,17 +175,13 @@ class _Attempts:
     number: int | None
     most: int
     draws: int = 0
-    outages: int = 0
-    same: int = 0
     failed: list[CallError] = field(default_factory=list)
 
     def alike(self, error: CallError) -> bool:
-        """Whether the same request is made again."""
-        if is_transient(error.cause) and self.outages < _SAME_AGAIN:
-            self.outages += 1
-        elif error.unusable and error.served and self.draws == 0 and self.same < _SAME_AGAIN:
-            self.same += 1
-        else:
+        """Whether the same request is made again: once after an outage, and once after a server's unusable reply."""
+        outage = is_transient(error.cause)
+        again = outage or (error.unusable and error.served and self.draws == 0)
+        if not again or any(is_transient(one.cause) == outage for one in self.failed):
             return False
         self.failed.append(error)
         return True

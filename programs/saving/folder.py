@@ -55,7 +55,6 @@ from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
 if TYPE_CHECKING:
-    from keqa.programs.keqa import KEQA
     from keqa.programs.program import Program
     from keqa.programs.stages.stage import RoleLMs
     from keqa.retrievers import Retriever

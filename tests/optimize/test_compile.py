@@ -88,7 +88,7 @@ def world(setting, town):
             return setting(town(**kwargs), train, val, workers=workers)
         made = setting(of_baselines(town)(**kwargs), train, val)
         cls, settings = BASELINES[name]
-        searches = () if cls is ClosedBook else (made.program._retriever.value,)
+        searches = () if cls is ClosedBook else (made.program.retriever,)
         made.program = cls(*searches, demonstrations=False, workers=workers, **settings)
         made.program.set_lm(made.lm)
         return made
@@ -322,7 +322,7 @@ def test_a_model_string_of_the_reflecting_lm_is_built(monkeypatch):
 
 def test_programs_that_cannot_be_compiled_so_are_refused_before_any_call(setting, world):
     made = setting()
-    sub = Sub(made.program._retriever.value)
+    sub = Sub(made.program.retriever)
     sub.set_lm(made.lm)
     with pytest.raises(ConfigurationError, match="only a KEQA can be saved"):
         compile_program(sub, made.train, made.val)
@@ -343,7 +343,7 @@ def test_sets_differ_in_size_so_that_long_prompts_may_fit(world, compiled):
 def test_calls_with_token_probabilities_are_kept(world, journal):
     made = world("ircot")
     made.engine.probability = 0.99
-    program = FLARE(made.program._retriever.value, demonstrations=False, first_retrieval=False)
+    program = FLARE(made.program.retriever, demonstrations=False, first_retrieval=False)
     program.set_lm(made.lm)
     (trace,) = Asking(journal, f1).traces(program, made.train[:1])
     assert trace.record.answer == "Spouse0"

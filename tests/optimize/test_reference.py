@@ -220,7 +220,7 @@ def test_what_got_no_reply_is_asked_again_by_a_later_run_and_what_got_one_is_not
         return told(passages, question)
 
     built, engine = program(answer, "bad", "good")
-    searching, cars = built._retriever.value, Example("cars", "Who directed Cars?", (GOLD,))
+    searching, cars = built.retriever, Example("cars", "Who directed Cars?", (GOLD,))
     searching.error = RetrievalError("the index is gone")
     (problem,) = build_reference(built, [WHO], journal=journal).problems["who"]
     assert "the search failed (RetrievalError: the index is gone)" in problem

@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 import pytest
+from fixtures.one_quiz import Nesting
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
@@ -94,19 +95,11 @@ def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(tau
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes if kept else lm}
 
 
-class Around(dspy.Module):
-    """A module with a program in it."""
-
-    def __init__(self, inner: Any) -> None:
-        super().__init__()
-        self.inner = inner
-
-
 @pytest.mark.parametrize("nested", [False, True])
 def test_fine_tuned_language_models_are_saved_beside_the_program(taught, tmp_path, nested):
     folder = model(tmp_path / "model", "{}")
     world, _ = taught(val=1, path=str(folder))
-    world.program = Around(world.program) if nested else world.program
+    world.program = Nesting(world.program) if nested else world.program
     compiled(world).save(tmp_path / "small")
     assert (tmp_path / "small.lm" / "training.json").read_text() == "{}"
     about = json.loads((tmp_path / "small" / "program.json").read_text())["about"]
@@ -314,7 +307,7 @@ def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting, tr
 def test_other_methods_learn_from_their_right_answers(setting, trainable, tune):
     world, lm, other = setting(train=2), trainable(path="t"), trainable()
     other.engine.path = "o"
-    world.program = AlwaysRetrieve(world.program._retriever.value, top_k=2)
+    world.program = AlwaysRetrieve(world.program.retriever, top_k=2)
     world.program.bind_lms(keqa.Roles(lm, other, other))
     found = tune(world)
     assert sorted(shown(lm.trained[0]["train_data"])) == [(text, f"Ann Spouse{number}") for number, text in WHOLE]

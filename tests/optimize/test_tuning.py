@@ -7,6 +7,7 @@ from fractions import Fraction
 import dspy
 import pytest
 from conftest import ScriptedRetriever
+from fixtures.boundary import judging
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
@@ -278,27 +279,18 @@ def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned,
     assert [[one.kept for one in outcome.record.quizzes[-1].passages] for outcome in again] == [[False, True]] * 2
 
 
-class Mayors:
-    """A boundary model that knows what the world's language model knows."""
-
-    reads, uses_probabilities = "draft", True
-
-    def judge(self, quiz, signals, reference=None):
-        assert len(signals.answers) == 1
-        return Judgement(0.75 if "governs" in quiz else 0.1, 1.0)
-
-    def written(self):
-        return {"kind": "mayors"}
-
-    spec = written
+def knows_mayors(quiz, draws, reference):
+    """What a boundary model says that knows what the world's language model knows."""
+    assert draws.drawn == 1
+    return Judgement(0.75 if "governs" in quiz else 0.1, 1.0)
 
 
 @pytest.mark.parametrize("probability", [None, 0.6])
 def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probability):
     world = setting(val=3)
     world.engine.probability = probability
-    grid = only(boundary_threshold=("0.7", "0.8"))
-    found = tuned(world, grid=grid, cost_per_call=0.01, boundary=Mayors())
+    grid, model = only(boundary_threshold=("0.7", "0.8")), judging(knows_mayors, "draft", uses_probabilities=True)
+    found = tuned(world, grid=grid, cost_per_call=0.01, boundary=model)
     own, known, unknown = found.curve
     assert [(one.settings["boundary"], one.settings["threshold"]) for one in found.curve] == [
         (False, "2/3"),

@@ -245,11 +245,6 @@ def test_a_specification_that_cannot_work_is_one_line_that_names_it(retriever, t
     assert text.partition("=")[0].replace(":", "-") in told or "argument" in told or "there twice" in told
 
 
-def test_numbers_of_a_specification_are_numbers(retriever):
-    assert make(parse_spec("rag:top_k=5"), Parts(retriever("x"), None)).top_k == 5
-    assert make(parse_spec("keqa:temperature=1,threshold=1"), Parts(None, None)).examination.temperature == 1.0
-
-
 @contextmanager
 def one_line_at_most():
     """Nothing goes wrong, or an error that is meant for the user and takes one line."""

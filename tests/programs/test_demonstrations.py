@@ -37,6 +37,7 @@ def test_every_prompt_has_four_with_a_value_of_its_type_for_every_field(name: st
         assert list(demo.keys()) == list(signature.fields)
         for field, info in signature.fields.items():
             TypeAdapter(info.annotation).validate_python(demo[field])
+            assert field == "trajectory" or not list(sections(str(demo[field])))
 
 
 def test_any_language_model_is_shown_them_but_the_one_that_ships(programmed: Any) -> None:
@@ -100,11 +101,3 @@ def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
     for program in programs:
         program.set_lm(shipped())
     assert program_fingerprint(programs[0]) == program_fingerprint(programs[1]) == off
-
-
-def test_only_a_trajectory_holds_markers() -> None:
-    lm = dspy.LM("other/model", engine="litellm")
-    for name in signatures.__all__:
-        for demo in fixed_for(name, getattr(signatures, name), lm):
-            texts = {field: str(value) for field, value in demo.items() if field != "trajectory"}
-            assert not any(list(sections(text)) for text in texts.values())

@@ -195,38 +195,6 @@ def test_the_judge_is_asked_only_about_answers_that_differ(asking):
     ]
 
 
-def test_draws_are_warm_and_differ_in_seed_while_judges_are_cold(asking):
-    stage, engine = asking(SEEDS, top_p=0.9)
-    stage("Capital of Norway?")
-    draws = [config for name, _, config in engine.calls if name == "AnswerQuiz"]
-    assert {(config.temperature, config.top_p) for config in draws} == {(1.0, 0.9)}
-    assert len({config.seed for config in draws}) == len(draws) == 4
-    assert {config.temperature for name, _, config in engine.calls if name == "JudgeConsistency"} == {0.0}
-
-
-def test_a_failing_judge_separates_and_is_recorded(asking):
-    drawn = iter(["Oslo", "Christiania", "Oslo", "Oslo", "Oslo"])
-    stage, _ = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, JudgeConsistency="garbage"))
-    found, session = examine(stage, "Capital of Norway?", number=3)
-    assert found.sizes == [4, 1]
-    # DSPy's own adapter asks for JSON as well, and both replies count.
-    told = [(d.stage, d.quiz, d.cause, d.touches) for d in session.degradations]
-    assert told == [("judge_consistency", 3, "AdapterParseError", touches) for touches in (False, False, True)]
-
-
-def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(asking, memory_cache):
-    def examined(tries: int, seed: int = 0) -> list[str | None]:
-        stage, engine = asking(SEEDS, cache=True, tries=tries, gate=CertaintyGate(over="types"), seed=seed)
-        made.append(engine)
-        return [draw.text for draw in stage("Capital of Norway?").made]
-
-    made: list[Any] = []
-    five = examined(5)
-    assert len(set(five)) == 5
-    assert examined(5) == five == examined(7)[:5]
-    assert not set(examined(5, seed=1)) & set(five)
-
-
 class OneRequest(Session):
     """Gives texts for a request for several samples, or an error; each further sample is "single"."""
 

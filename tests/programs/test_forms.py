@@ -1,10 +1,10 @@
 """Plan and draft in one call, read and cite in one call: what is asked, what is kept, and what the record says."""
 
 import json
-from fractions import Fraction
 from math import log
 
 import pytest
+from fixtures.boundary import judging
 from fixtures.replies import Replies
 
 import keqa
@@ -88,8 +88,18 @@ def test_an_answer_that_is_the_quiz_once_more_is_none(made):
     assert program(TWO_HOPS).record.quizzes[0].source != "passages"
 
 
+def takes_for_right(draft):
+    """A gate whose boundary model takes one draft for right."""
+
+    def judge(quiz, draws, reference):
+        assert draws.drawn == 1
+        return Judgement(*[float(draws.leading == draft)] * 2)
+
+    return BoundaryGate(judging(judge, "draft"), threshold="1/2")
+
+
 def test_a_draft_that_builds_on_another_answer_is_outdated(made):
-    program, engine = made(("Bo Ek", "Oslo"), probability=None, gate=BoundaryGate(ByWords(("Oslo",)), threshold=1))
+    program, engine = made(("Bo Ek", "Oslo"), probability=None, gate=takes_for_right("Oslo"))
     first, second = program(TWO_HOPS).record.quizzes
     assert (first.known, first.answer, first.source) == (False, "Ann Ok", "passages")
     assert (second.known, second.stopped) == (False, "its draft was written with another answer to quiz 1")
@@ -98,26 +108,8 @@ def test_a_draft_that_builds_on_another_answer_is_outdated(made):
     assert engine.count["AnswerAndCite"] == 2
 
 
-class ByWords:
-    """A boundary model that takes some drafts for right."""
-
-    reads, uses_probabilities = "draft", False
-
-    def __init__(self, right):
-        self.right = right
-
-    def judge(self, quiz, draws, reference=None):
-        assert draws.drawn == 1
-        return Judgement(*[float(draws.leading in self.right)] * 2)
-
-    def spec(self):
-        return {"right": self.right}
-
-    written = spec
-
-
 def test_a_boundary_model_judges_the_one_draft(made):
-    program, engine = made(gate=BoundaryGate(ByWords(("Ann Ok",)), threshold=Fraction(1, 2)))
+    program, engine = made(gate=takes_for_right("Ann Ok"))
     first, second = program(TWO_HOPS).record.quizzes
     assert (first.known, first.certainty, first.stopped) == (True, 1.0, "one draft decides: mastery 1.00 reaches 1/2")
     assert (second.known, second.stopped) == (False, "one draft decides: mastery 0.00 is below 1/2")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import keqa
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
-from keqa.programs import predictor
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.predictor import (
     NOTHING,
@@ -70,22 +69,6 @@ def test_a_state_comes_back_as_a_new_one_without_a_language_model():
     assert checked == {"signature": PROMPT, "demos": demos, "lm": None, "traces": [], "train": []}
     fields = {"helpful": {"threshold": 0.7}}
     assert checked_state({**FINE, "fields": fields}, JudgeUtility, "judge")["fields"] == fields
-
-
-def test_a_state_may_be_as_large_as_the_limit(monkeypatch):
-    def checked(*demos):
-        return checked_state({**FINE, "demos": list(demos)}, JudgeUtility, "judge")
-
-    checked(*[{}] * 1000)
-    with pytest.raises(ConfigurationError, match="'demos'"):
-        checked(*[{}] * 1001)
-    checked({"augmented": [[[[[["x"]]]]]]})
-    with pytest.raises(ConfigurationError, match="nested deeper than 8 levels"):
-        checked({"augmented": [[[[[[["x"]]]]]]]})
-    monkeypatch.setattr(predictor, "_MAX_CHARS", 2_000)
-    checked({"quiz": "x" * 500})
-    with pytest.raises(ConfigurationError, match="holds more than 2,000 characters"):
-        checked({"quiz": "x" * 2000})
 
 
 def test_the_states_of_a_module_are_those_of_its_parts():

@@ -46,23 +46,6 @@ def test_the_predictor_of_a_gate_starts_empty_where_it_was_not_saved():
         asking.load_state({name: state for name, state in saved.items() if name != "picking.judge"})
 
 
-def test_usage_tracking_counts_every_call(roles, retriever):
-    lms, engines = roles
-    program = KEQA(retriever("text"), lms=lms)
-    with dspy.context(track_usage=True):
-        prediction = program(question="Who is it?")
-    tokens = sum(part["total_tokens"] for part in prediction.get_lm_usage().values())
-    assert tokens == 13 * sum(len(engine.calls) for engine in engines.values())
-
-
-def test_calls_answered_by_the_cache_cost_nothing(programmed, retriever, memory_cache):
-    program, engine = programmed(KEQA(retriever("text")), reply, cache=True)
-    first, second = (program(question="Who is it?").record.cost for _ in range(2))
-    assert first.calls == len(engine.calls)
-    assert (second.calls, second.by_role["task"].prompt_tokens) == (0, 0)
-    assert second.lm_requests == first.calls
-
-
 def test_an_unanswered_error_survives_a_process():
     error = pickle.loads(pickle.dumps(UnansweredError("summarize", "LMServerError", "down")))
     assert (error.stage, error.cause, error.message, error.record) == ("summarize", "LMServerError", "down", None)

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from fixtures.boundary import judging
 
 from keqa.data.example import Example
 from keqa.evaluation.evaluate import ask, describe
@@ -20,18 +21,9 @@ KEY = "lock-of-the-boundary-8231"
 QUESTION = Example("q", "Who governs Marton?", ("Al",))
 
 
-class Refused:
-    """A boundary model whose server repeats the key that it refuses."""
-
-    reads, uses_probabilities = "quiz", False
-
-    def judge(self, quiz, signals, reference=None):
-        raise BoundaryError(f"401: no such key: {KEY}")
-
-    def written(self):
-        return {}
-
-    spec = written
+def refused(*seen):
+    """What a boundary model comes to whose server repeats the key that it refuses."""
+    raise BoundaryError(f"401: no such key: {KEY}")
 
 
 @pytest.fixture
@@ -47,19 +39,19 @@ def program(scripted, retriever):
 
 def test_the_language_model_of_a_boundary_model_is_asked_too(program):
     made = program()
-    assert {id(lm) for lm in made.lms_asked()} == {id(made.get_lm()), id(made._lms.value.boundary)}
+    assert {id(lm) for lm in made.lms_asked()} == {id(made.get_lm()), id(made.lms.boundary)}
     assert None in KEQA(None).lms_asked()
 
 
 def test_a_run_file_holds_no_key(program):
-    line = ask(program(BoundaryGate(Refused())), QUESTION).model_dump_json()
+    line = ask(program(BoundaryGate(judging(refused))), QUESTION).model_dump_json()
     assert "no such key" in line
     assert KEY not in line
 
 
 def test_a_journal_holds_no_key(program, tmp_path):
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-        kept = Asking(journal, f1).ask(program(BoundaryGate(Refused())), QUESTION).record
+        kept = Asking(journal, f1).ask(program(BoundaryGate(judging(refused))), QUESTION).record
         assert KEY not in str([journal.get(key) for key in journal])
     assert "no such key" in kept.model_dump_json()
     assert KEY not in kept.model_dump_json()

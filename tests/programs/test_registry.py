@@ -15,9 +15,10 @@ from keqa.programs.predictor import demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.registry import METHODS, load_class, parse_spec
+from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
 from keqa.programs.saving.folder import save
 from keqa.programs.shared_draws import SharedDraws
+from keqa.programs.stages.stage import Stage
 from keqa.signatures import ReasonFromMemory
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
@@ -200,7 +201,7 @@ def made(retriever):
 
 def test_a_method_is_made_from_the_program_that_was_compiled_for_it(folders, made):
     rag = made("rag", folders["rag"])
-    assert (type(rag), rag.top_k, rag._retriever.value.passages[0].text) == (AlwaysRetrieve, 4, "Ann lives in Rome.")
+    assert (type(rag), rag.top_k, rag.retriever.passages[0].text) == (AlwaysRetrieve, 4, "Ann lives in Rome.")
     assert made("rag", folders["rag"], top_k=2).top_k == made("rag:top_k=2", folders["rag"], top_k=3).top_k == 2
     assert made("cot", folders["cot"]).answer.demos == [DEMO]
 
@@ -264,3 +265,12 @@ def test_whoever_prepares_programs_is_given_each_with_its_specification(parts):
     given, spec = [], parse_spec("rag")
     program = make(spec, replace(parts, prepare=lambda *some: given.append(some)))
     assert given == [(spec, program)]
+
+
+@pytest.mark.parametrize("method", dict.fromkeys([KEQA, *(one.cls for one in METHODS.values() if not one.gate)]))
+def test_all_stages_of_a_program_share_its_bound(method):
+    """Asked by itself, or by code of the user's, a stage exceeds it no more than the program does."""
+    program = method(**({"retriever": None} if "retriever" in arguments_of(method) else {}), workers=3)
+    stages = [stage for _, stage in program.named_sub_modules(Stage)]
+    assert {id(stage.bound) for stage in stages} == {id(program.bound)}
+    assert program.bound.workers == 3

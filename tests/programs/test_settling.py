@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fixtures.choosers import chooser
+from fixtures.choosers import NeverKnown, chooser
 from fixtures.replies import Replies
 
 import keqa
@@ -11,7 +11,6 @@ from keqa.errors import ConfigurationError
 from keqa.programs.abstention import record_signals
 from keqa.programs.boundary.chooser import Features, Seen, read_chooser
 from keqa.programs.fingerprint import program_spec
-from keqa.programs.gate import Verdict
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError, sources_of
 from keqa.programs.records import QuestionRecord
@@ -20,15 +19,6 @@ QUESTION = "Where was the author of The Grey Harbour born?"
 PLAN = ["Who wrote The Grey Harbour?", "Where was #1 born?"]
 TEXTS = ("The Grey Harbour is a novel by Ann Ok, born in Bergen.", "It rains in Oslo.")
 PAPERS = {"listwise": True, "tries": 1}
-
-
-class NeverKnown:
-    """A gate that takes every quiz for unknown, once there is a draw."""
-
-    name, threshold = "never known", None
-
-    def decide(self, draws):
-        return Verdict(False) if draws.drawn else 1
 
 
 def replies(plan=PLAN, memory="Oslo", helpful=(True, False), summary="Bergen", **said):
@@ -82,14 +72,6 @@ def test_a_question_is_settled_in_the_way_that_is_set(made, settle, calls, searc
         assert [(quiz.index, quiz.resolved, quiz.answer) for quiz in record.quizzes] == [(1, QUESTION, answer)]
 
 
-def test_a_reading_cites_where_that_is_on(scripted, retriever):
-    lm, engine = scripted(lambda name, inputs, config: {"citations": "[1]", "answer": "Bergen"})
-    program = KEQA(retriever(*TEXTS), lms=keqa.build_roles(lm), settle="reading", cite=True)
-    found = program(QUESTION)
-    assert engine.count == {"AnswerAndCite": 1}
-    assert (found.answer, [source["text"] for source in found.sources]) == ("Bergen", [TEXTS[0]])
-
-
 def test_a_draft_has_its_probability_where_the_language_model_gives_one(made):
     [quiz] = made(settle="draft", probability=0.5)[0](QUESTION).record.quizzes
     assert quiz.certainty == quiz.samples[0].probability == pytest.approx(0.5)
@@ -118,10 +100,6 @@ def test_a_draft_that_fails_is_no_answer(made):
     with pytest.raises(UnansweredError) as failed:
         program(QUESTION)
     assert failed.value.record.settled_by is None
-
-
-def test_a_record_of_before_says_nothing_of_it():
-    assert QuestionRecord.model_validate_json('{"question": "Who?"}').settled_by is None
 
 
 READ, APART = {"draft": 0.3, "reading": 0.6}, {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}

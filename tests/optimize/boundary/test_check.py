@@ -1,11 +1,11 @@
 """How a boundary model is checked: what it is shown, the figures, and the drawing of them."""
 
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.boundary import judging
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
@@ -25,22 +25,18 @@ def quiz_of(number: int, right: str, texts: str = "") -> CollectedQuiz:
     return CollectedQuiz(root=root_digest(f"{number}"), quiz=f"Who governs Town{number}?", golds=["bo"], draws=draws)
 
 
-@dataclass
-class Told:
-    """Says of each quiz what it is told, by the number of the town; fails where that is None."""
+def scripted_model(*mastery: float | None, **learned: list[str]) -> Any:
+    """A boundary model with a mastery for each town by its number, which fails where that is None."""
+    seen: dict[int, Draws] = {}
 
-    says: list[float | None]
-    reads: str = "quiz"
-    roots: list[str] = field(default_factory=list)
-    quizzes: list[str] = field(default_factory=list)
-    seen: dict[int, Draws] = field(default_factory=dict)
-
-    def judge(self, quiz: str, signals: Draws, reference: str | None = None) -> Judgement:
+    def judge(quiz: str, draws: Draws, reference: str | None) -> Judgement:
         number = int(quiz.removesuffix("?").partition("Town")[2])
-        self.seen[number] = signals
-        if self.says[number] is None:
+        seen[number] = draws
+        if mastery[number] is None:
             raise BoundaryError("down")
-        return Judgement(self.says[number], 0.5)
+        return Judgement(mastery[number], 0.5)
+
+    return judging(judge, seen=seen, **learned)
 
 
 def test_what_a_draft_a_set_of_draws_and_a_quiz_alone_are_worth():
@@ -101,7 +97,7 @@ def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unkno
     # It has learned from one under its id, and from one that came with another id and was written otherwise.
     again = quiz_of(4, "+" * DRAWS).model_copy(update={"quiz": "who governs  TOWN9?"})
     roots, learned = [root_digest("1"), root_digest("8")], [quiz_of(9, "+").digest]
-    model = Told([0.9, 0.2, None, 0.6], roots=roots, quizzes=learned)
+    model = scripted_model(0.9, 0.2, None, 0.6, roots=roots, quizzes=learned)
     found = check_model(model, [Collected(quizzes[:2]), Collected([choice, quizzes[3], again])])
     assert (found.quizzes, found.failed, found.left_out) == (3, 1, 2)
     assert found.mastery.brier == pytest.approx((0.1**2 + 1 + 0.6**2) / 3)
@@ -124,7 +120,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
 def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn):
     marks, says = ["++++", "+++-", "----", "+---", "++++", "++--"], [0.95, 0.93, 0.12, 0.18, 0.99, None]
     quizzes = [quiz_of(number, mark) for number, mark in enumerate(marks)]
-    model = Told(says, roots=[root_digest("4")])
+    model = scripted_model(*says, roots=[root_digest("4")])
     draw_reliability(model, [Collected(quizzes)], Path("plot.svg"))
     [(figure, path)] = drawn
     assert path == Path("plot.svg")
@@ -145,14 +141,14 @@ def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp
     pytest.importorskip("matplotlib")
     collected = [Collected([quiz_of(0, "+-")])]
     with pytest.raises(InputError, match="has learned from all of these questions"):
-        draw_reliability(Told([0.5], roots=[root_digest("0")]), collected, tmp_path / "plot.png")
+        draw_reliability(scripted_model(0.5, roots=[root_digest("0")]), collected, tmp_path / "plot.png")
     with pytest.raises(InputError, match=r"plot\.xyz cannot be drawn: Format 'xyz' is not supported"):
-        draw_reliability(Told([0.5]), collected, tmp_path / "plot.xyz")
+        draw_reliability(scripted_model(0.5), collected, tmp_path / "plot.xyz")
 
 
 def test_a_drawing_needs_matplotlib(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    model = Told([0.5])
+    model = scripted_model(0.5)
     with pytest.raises(MissingExtraError, match=r"A drawing needs.*keqa\[plots\]"):
         draw_reliability(model, [Collected([quiz_of(0, "+-")])], tmp_path / "plot.png")
     # It is said before any quiz is judged.

@@ -1,10 +1,7 @@
 """Passages that add up, and answers from memory and passages."""
 
-from typing import Any
-
 import dspy
 import pytest
-from dspy.lm15 import ContextLengthError
 from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +12,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.retrievers.base import Hit, Passage
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
+from keqa.signatures import AnswerQuestion
 
 ASKED = Question("Who?", "short", [])
 
@@ -43,20 +40,6 @@ def test_what_was_gathered_stays_in_its_place(rounds, most):
         assert now[: len(before)] == before
         assert len(now) == len(set(now)) <= most
         before = now
-
-
-@pytest.mark.parametrize("signature", [AnswerWithKnowledge, ReasonWithKnowledge])
-async def test_passages_that_overflow_are_read_by_half(scripted, retriever, signature):
-    def small(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
-        if "three" in inputs["passages"]:
-            raise ContextLengthError("too long")
-        return {"reasoning": "so", "answer": "Ann"}
-
-    predictor = dspy.Predict(signature)
-    predictor.set_lm(scripted(small)[0])
-    found = retriever("one", "two", "three", "four").search("Who?", 4)
-    reply = await Session(CallLimiter(2), blocking=False).run(from_passages(predictor, ASKED, found))
-    assert reply == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
 
 
 async def test_an_empty_answer_is_a_failure(scripted):

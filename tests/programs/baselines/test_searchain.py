@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from dspy.lm15 import ServerError
 
-from keqa.programs import UnansweredError
 from keqa.programs.baselines import SearChain
 
 QUESTION = "Where was the author of It born?"
@@ -78,17 +76,3 @@ def test_queries_come_once_and_rounds_and_queries_are_limited(solved):
     read = {query: "Ann" for plan in plans for query in plan}
     _, engine, queries = solved(*plans, read=read, max_rounds=2, max_queries=1)
     assert (engine.count["PlanQueryChain"], queries) == (2, ["Who is 0?", "Who is 1?"])
-
-
-def test_where_there_is_no_plan_or_no_conclusion(solved):
-    record, _, _ = solved({WHO: "unsolved"}, ServerError("down"), ServerError("down"))
-    assert (record.answer, record.answer_source) == ("Oslo", "summary")
-    touching = [(note.stage, note.action) for note in record.degradations if note.touches]
-    assert touching == [("plan", "answered from the chain so far")]
-    # An empty chain is answered with retrieval.
-    record, engine, queries = solved({})
-    assert (queries, engine.count) == ([QUESTION], {"PlanQueryChain": 1, "ReasonWithKnowledge": 1})
-    assert (record.answer, record.answer_source, len(record.passages)) == ("Oslo", "fallback", 1)
-    with pytest.raises(UnansweredError) as failure:
-        solved({WHO: "Ann"}, summary=ServerError("down"))
-    assert (failure.value.stage, len(failure.value.record.quizzes)) == ("summarize", 1)

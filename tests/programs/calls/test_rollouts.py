@@ -114,21 +114,6 @@ def test_what_refine_advises_reaches_the_predictors(asked, retriever):
     assert None not in {hint for _, hint in again}
 
 
-def test_roles_of_their_own_go_into_the_wrapped_program(scripted, retriever):
-    engines = [Advising(), Advising()]
-    task, judge = (
-        dspy.LM(f"scripted/{name}", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False)
-        for name, engine in zip(("task", "judge"), engines, strict=True)
-    )
-    program = KEQA(retriever("text"), lms=keqa.Roles(task, judge, judge), tries=3)
-    with pytest.raises(ValueError, match="Multiple LMs"):
-        dspy.BestOfN(module=one_quiz.Nesting(program), N=2, reward_fn=nowhere_near, threshold=1.0)(question=QUESTION)
-    inside = one_quiz.Nesting(dspy.BestOfN(module=program, N=2, reward_fn=nowhere_near, threshold=1.0))
-    assert inside(question=QUESTION).answer == "Ann"
-    assert [engine.count["DecomposeQuestion"] for engine in engines] == [2, 0]
-    assert [engine.count["JudgeUtility"] for engine in engines] == [0, 2]
-
-
 @pytest.mark.parametrize("boundary", [None, "its own"])
 def test_a_rollout_leaves_each_role_its_language_model_and_the_boundary_as_it_is(boundary):
     made = {role: dspy.LM(f"openai/{role}", temperature=0.0, max_tokens=9) for role in ("task", "consistency")}

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.ask import keeping, tell_kept
+from keqa.programs.calls.ask import keeping
 from keqa.programs.calls.call_cache import install_cache
 
 
@@ -58,7 +58,7 @@ def test_a_search_is_a_call_of_a_tool(program, asynchronous):
 
 
 def test_a_search_that_failed_shows_as_such(program):
-    spans, program._retriever.value.error = Spans(), TypeError("not a query")
+    spans, program.retriever.error = Spans(), TypeError("not a query")
     with dspy.context(callbacks=[spans]), pytest.raises(TypeError, match="not a query"):
         program(question="Where?")
     ((outputs, error),) = spans.ended
@@ -130,16 +130,3 @@ def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made_which_is_forgotten
         forget()
         assert cache.get(request) is None
     cache.disk_cache.close()
-
-
-def test_outside_of_a_call_nothing_is_kept():
-    def forget() -> None:
-        raise AssertionError("nobody asked for it")
-
-    tell_kept(forget)
-    with keeping(None) as outer:
-        with keeping(None) as inner:
-            tell_kept(forget)
-        tell_kept(forget)
-        tell_kept(forget)
-    assert (len(outer), len(inner)) == (2, 1)

@@ -8,8 +8,8 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.streaming import StatusMessage, StatusMessageProvider, StreamListener, StreamResponse
-from fixtures.choosers import chooser
+from dspy.streaming import StatusMessage, StreamListener, StreamResponse
+from fixtures.choosers import NeverKnown, chooser
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 import keqa
@@ -18,7 +18,6 @@ from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls.batch import astreamed
 from keqa.programs.calls.session import context
-from keqa.programs.gate import Verdict
 from keqa.programs.prediction import (
     Answered,
     AnswerPart,
@@ -250,19 +249,6 @@ def test_streamify_with_a_served_language_model(retriever, mode):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_providers_own_messages_come_from_every_thread(program, mode):
-    class Provider(StatusMessageProvider):
-        def module_start_status_message(self, instance: Any, inputs: dict[str, Any]) -> str:
-            return f"module {type(instance).__name__}"
-
-        def lm_start_status_message(self, instance: Any, inputs: dict[str, Any]) -> str:
-            return "lm"
-
-    values = streamed(program, mode=mode, status_message_provider=Provider())
-    assert {"module KEQA", "module Decomposition", "module Examination", "module Summarizing"} <= set(texts(values))
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_stream_that_is_left_does_not_hang(program, mode):
     async def read() -> Any:
         async for value in dspy.streamify(program, is_async_program=mode == "async")(question=QUESTION):
@@ -314,15 +300,6 @@ def test_the_answer_is_told_while_a_served_model_writes_it(retriever):
                 assert events[-1].prediction.record.cost.total.completion_tokens > 0
             streamed = [call.body for call in server.calls if call.body.get("stream")]
             assert len(streamed) == 2
-
-
-class NeverKnown:
-    """A gate that takes every quiz for unknown, once there is a draw."""
-
-    name, threshold = "never known", None
-
-    def decide(self, draws):
-        return Verdict(False) if draws.drawn else 1
 
 
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning")

@@ -5,7 +5,7 @@ import threading
 from fractions import Fraction
 
 import pytest
-from fixtures.boundary import make_model
+from fixtures.boundary import judging, make_model
 from fixtures.replies import Replies
 
 import keqa
@@ -52,40 +52,21 @@ def test_in_a_program_one_draw_is_made_or_none(program, likely, known):
 
 
 def test_a_model_judges_once_a_quiz(program):
-    class Model:
-        reads, uses_probabilities, asked = "draws", False, 0
-
-        def judge(self, quiz, draws, reference=None):
-            self.asked += 1
-            return Judgement(0.25, 1.0)
-
-        def written(self):
-            return {}
-
-        spec = written
-
-    model = Model()
+    asked = []
+    model = judging(lambda quiz, *_: asked.append(quiz) or Judgement(0.25, 1.0), "draws")
     (quiz,) = program(BoundaryGate(model))[0]("Who governs Marton?").record.quizzes
-    assert (quiz.certainty, quiz.stopped, model.asked) == (0.25, "all draws decide: mastery 0.25 is below 4/5", 1)
+    assert (quiz.certainty, quiz.stopped, len(asked)) == (0.25, "all draws decide: mastery 0.25 is below 4/5", 1)
 
 
 def test_a_model_that_waits_for_a_language_model_holds_up_no_other_question(program):
-    class Model:
-        reads, uses_probabilities, waits = "quiz", False, True
-        both = threading.Barrier(2)
+    both = threading.Barrier(2)
 
-        def judge(self, quiz, draws, reference=None):
-            # Both questions wait here for each other.
-            self.both.wait(timeout=10)
-            return Judgement(1.0, 1.0)
+    def judge(*seen):
+        # Both questions wait here for each other.
+        both.wait(timeout=10)
+        return Judgement(1.0, 1.0)
 
-        def written(self):
-            return {}
-
-        def spec(self):
-            return {}
-
-    asked, _ = program(BoundaryGate(Model()))
+    asked, _ = program(BoundaryGate(judging(judge, waits=True)))
     ended = list(asked.answer_many(["Who governs Marton?", "Who governs Arn?"], in_flight=2))
     assert [(one.error, one.record.quizzes[0].known) for one in ended] == [(None, True)] * 2
 

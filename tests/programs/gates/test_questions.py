@@ -2,7 +2,6 @@
 
 import asyncio
 
-import dspy
 import pytest
 from fixtures.replies import Replies
 from hypothesis import given
@@ -55,21 +54,6 @@ def saying(scripted, retriever):
     program = KEQA(retriever("Bergen."), decompose=False, gate=PromptGate(), workers=1)
     program.set_lm(lm)
     return program, engine
-
-
-def test_the_lm_is_asked_about_the_quiz_and_its_answer(saying):
-    program, engine = saying
-    lm = program.get_lm()
-    decision, confidence = RetrievalDecision(), StatedConfidence()
-    decision.set_lm(lm)
-    confidence.set_lm(lm)
-    assert (decision(QUIZ), confidence(QUIZ, "Oslo")) == (False, 0.9)
-    assert engine.asked("DecideRetrieval") == [{"question": QUIZ}]
-    assert engine.asked("StateConfidence") == [
-        {"quiz": QUIZ, "answer_type": "short", "choices": "[]", "proposed_answer": "Oslo"}
-    ]
-    confidence.set_lm(dspy.utils.DummyLM([{"confidence": "75"}]))
-    assert confidence(QUIZ, "Oslo") == 0.75
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.baselines.deciding import KBM, SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.registry import name_of
 
 
 def test_it_decides_how_questions_are_asked(programmed, retriever):
@@ -97,17 +96,6 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
     with pytest.raises(ConfigurationError, match="takes no retriever"):
         ClosedBook().retriever = other
     assert program.retriever is other
-
-
-def test_a_setting_of_another_method_sets_up_its_prompts_anew(programmed, retriever):
-    program, engine = programmed(
-        AlwaysRetrieve(retriever("Pete Docter was born in 1968.")),
-        World(ReasonWithKnowledge={"reasoning": "It says so.", "answer": "1968"}),
-    )
-    program.reason = True
-    assert program("When?").record.explanation == "It says so."
-    assert engine.count == {"ReasonWithKnowledge": 1}
-    assert name_of(program) == "rag-cot"
 
 
 def test_what_a_prompt_learned_stays_where_the_prompt_stays():

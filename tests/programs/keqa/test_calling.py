@@ -3,34 +3,10 @@
 import asyncio
 import threading
 
-import dspy
 import pytest
-from fixtures.director_of_up import QUESTION, World, causes
+from fixtures.director_of_up import QUESTION, World
 
 from keqa.programs import KEQA, AlwaysRetrieveGate
-
-
-def test_what_is_known_is_answered_from_memory_and_only_the_rest_is_retrieved(ask):
-    prediction, engine = ask()
-    first, second = prediction.record.quizzes
-    assert (prediction.answer, prediction.explanation) == ("1968", "Pete Docter directed Up.")
-    assert (first.known, first.answer, first.source, first.consistency_exact) == (True, "Pete Docter", "memory", "4/5")
-    assert (second.known, second.answer, second.source) == (False, "October 9, 1968", "passages")
-    assert (second.resolved, second.depends_on) == ("When was Pete Docter born?", [1])
-    assert [(p.passage_id, p.verdict, p.kept) for p in second.passages] == [
-        ("p0", "helpful", True),
-        ("p1", "not helpful", False),
-        ("p2", "not helpful", False),
-    ]
-    assert engine.asked("AnswerWithKnowledge")[0]["passages"] == '["Pete Docter was born in 1968."]'
-    assert "Who directed Up? Pete Docter" in engine.asked("Summarize")[0]["answered_quizzes"]
-    assert "When was Pete Docter born? October 9, 1968" in engine.asked("Summarize")[0]["answered_quizzes"]
-    assert prediction.record.degradations == []
-    assert prediction.record.answer_source == "summary"
-    # What was asked of whom, and what it cost, is in the story; what each predictor took adds up to the roles.
-    cost = prediction.record.cost
-    seconds = [sum(part.seconds for part in parts.values()) for parts in (cost.by_step, cost.by_role)]
-    assert seconds[0] == pytest.approx(seconds[1])
 
 
 def test_async_gives_the_same_story(ask, programmed, retriever):
@@ -67,13 +43,6 @@ def test_independent_quizzes_run_side_by_side(programmed, retriever):
         KEQA(retriever(), workers=8), World(DecomposeQuestion={"quizzes": quizzes}, AnswerQuiz=answer)
     )
     assert program(question=QUESTION).record.degradations == []
-
-
-def test_without_examination_all_is_retrieved(ask):
-    prediction, engine = ask(examine=False)
-    assert engine.count["AnswerQuiz"] == 0
-    assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "passages"]
-    assert {quiz.known for quiz in prediction.record.quizzes} == {None}
 
 
 def test_without_picking_all_top_k_are_kept(ask):
@@ -116,38 +85,6 @@ def test_nothing_helpful(ask, retriever, settings, source, answer, drawn):
     draws = [config.temperature for name, _, config in engine.calls if name == "AnswerQuiz" and config.temperature]
     assert (len(draws), prediction.record.quizzes[0].complete) == (drawn, drawn != 4)
     assert prediction.record.degradations == []
-
-
-def test_five_abstentions_lead_to_retrieval(ask):
-    prediction, _ = ask("When?", World(AnswerQuiz={"answer": "Unknown."}), decompose=False)
-    quiz = prediction.record.quizzes[0]
-    assert (quiz.known, quiz.consistency_exact, quiz.clusters, quiz.source) == (False, "0/1", [], "passages")
-
-
-def test_demonstrations_come_from_the_reference_per_quiz_and_passage(ask):
-    seen = []
-
-    def reference(quiz: str, passage: str) -> list[dspy.Example]:
-        seen.append((quiz, passage))
-        return [dspy.Example(quiz="demo quiz", passage=f"demo for {passage}", helpful=True)]
-
-    _, engine = ask("When?", decompose=False, reference=reference)
-    assert sorted(seen) == [
-        ("When?", "Cars is a film."),
-        ("When?", "Pete Docter was born in 1968."),
-        ("When?", "Up is a film."),
-    ]
-    assert sum("demo for Up is a film." in prompt for prompt in engine.prompts) == 1
-
-
-def test_a_failing_reference_costs_the_passage(ask):
-    def reference(quiz: str, passage: str) -> list[dspy.Example]:
-        raise OSError("index gone")
-
-    prediction, _ = ask("When?", decompose=False, reference=reference)
-    verdicts = [(p.verdict, p.kept) for p in prediction.record.quizzes[0].passages]
-    assert verdicts == [("failed", True), ("failed", False), ("failed", False)]
-    assert causes(prediction.record)[-1] == ("judge_utility", 1, "NoVerdict")
 
 
 def test_the_record_says_why_no_more_was_drawn(ask):

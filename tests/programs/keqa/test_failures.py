@@ -4,10 +4,10 @@ What a failure of each prompt leads to, where it always fails, is in the stories
 """
 
 import pytest
-from dspy.lm15 import AuthError, BillingError, RateLimitError, ServerError
+from dspy.lm15 import AuthError, BillingError, ServerError
 from fixtures.director_of_up import QUESTION, World, causes
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA, UnansweredError
 
 DOWN = ServerError("down")
@@ -20,34 +20,6 @@ def failed(ask, *asked, match=None, **settings):
     record = caught.value.record
     assert (record.answer, record.answer_source, record.failure.cause) == (None, "failed", caught.value.cause)
     return record
-
-
-@pytest.mark.parametrize(
-    ("lost", "known", "consistency", "touched"),
-    [
-        # Whatever it would have been, four of five agree and the first of them was drawn before it.
-        ((1,), True, "4/5", False),
-        # An earlier answer might have been another.
-        ((0,), True, "4/5", True),
-        ((1, 2), False, "2/5", True),
-    ],
-)
-def test_samples_lost_to_an_outage_count_without_a_vote(ask, lost, known, consistency, touched):
-    seeds = []
-
-    def answer(inputs, config):
-        if config.seed not in seeds:
-            seeds.append(config.seed)
-        return RateLimitError("slow down") if seeds.index(config.seed) in lost else {"answer": "Pete Docter"}
-
-    record = ask("Who directed Up?", World(AnswerQuiz=answer), decompose=False, workers=1)[0].record
-    (quiz,) = record.quizzes
-    assert (quiz.known, quiz.consistency_exact, record.touched) == (known, consistency, touched)
-    assert [sample.error for sample in quiz.samples].count("LMRateLimitError") == len(lost)
-    assert {(note.stage, note.quiz, note.cause) for note in record.degradations} == {("examine", 1, "LMRateLimitError")}
-    marked = [note.message for note in record.degradations if note.touches]
-    of = len(quiz.samples)
-    assert marked == [f"{len(lost)} of {of} draws failed, with which it could have come out otherwise"] * touched
 
 
 @pytest.mark.parametrize(
@@ -64,18 +36,6 @@ def test_a_failing_utility_judge(ask, down, others, passages, told):
     assert [f"{p.verdict}{' kept' * p.kept}" for p in record.quizzes[0].passages] == passages
     assert causes(record) == [("judge_utility", 1, cause) for cause in told]
     assert record.touched
-
-
-def test_an_empty_answer_and_one_cut_off_at_the_token_limit_are_failures(ask, scripted, retriever):
-    world = World(AnswerWithKnowledge={"answer": ""}, AnswerQuiz={"answer": "unknown"})
-    assert causes(failed(ask, "When?", world, decompose=False)) == [("answer", 1, "EmptyAnswerError")] * 5
-    lm, engine = scripted(
-        World(AnswerWithKnowledge="[[ ## answer ## ]]\nOctober 9, 19", AnswerQuiz={"answer": "no idea"})
-    )
-    engine.finish_reason = "length"
-    program = KEQA(retriever("born in 1968"), decompose=False)
-    program.set_lm(lm)
-    assert causes(failed(program, "When?")) == [("answer", 1, "TruncatedReplyError")] * 5
 
 
 def test_where_one_quiz_failed_the_question_itself_is_answered_with_retrieval_and_marked(ask):
@@ -99,15 +59,6 @@ def test_the_answer_in_a_summary_that_cannot_be_read_as_a_whole_is_taken(ask):
     record = ask(world=World(Summarize="[[ ## answer ## ]]\n1968\n\nThat is because"))[0].record
     assert (record.answer, record.answer_source) == ("1968", "summary")
     assert causes(record) == [("summarize", None, "AdapterParseError")]
-
-
-def test_a_failing_search_is_recorded(ask, retriever):
-    broken = retriever("Pete Docter was born in 1968.")
-    broken.error = RetrievalError("connection refused")
-    match = r"retrieve failed \(RetrievalError\): connection refused"
-    record = failed(ask, "When?", match=match, decompose=False, retriever=broken)
-    assert causes(record) == [("retrieve", 1, "RetrievalError")] * 2
-    assert record.quizzes[0].source == "failed"
 
 
 @pytest.mark.parametrize("error", [AuthError("bad key"), BillingError("no money")])

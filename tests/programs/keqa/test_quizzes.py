@@ -107,19 +107,6 @@ def test_decompose_off_takes_the_question_for_the_quiz(ask):
     assert ask("Who directed the #1 film of 2009?", decompose=False)[0].record.degradations == []
 
 
-def test_answer_type_and_choices_travel_to_the_summary_and_to_a_quiz_that_is_the_question_alone(ask):
-    call = {"answer_type": "choice", "choices": ["1968", "1970"]}
-
-    def travelled(engine, name):
-        return {(inputs["answer_type"], "1970" in inputs["choices"]) for inputs in engine.asked(name)}
-
-    _, engine = ask(call=call)
-    assert travelled(engine, "Summarize") == {("choice", True)}
-    assert travelled(engine, "AnswerQuiz") == travelled(engine, "AnswerWithKnowledge") == {("short", False)}
-    _, engine = ask("When?", decompose=False, call=call)
-    assert travelled(engine, "AnswerQuiz") == travelled(engine, "AnswerWithKnowledge") == {("choice", True)}
-
-
 def test_traces_hold_complete_demonstrations(scripted, retriever):
     program = KEQA(retriever("born in 1968"), select=True)
     program.set_lm(scripted(World())[0])

@@ -6,7 +6,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import dspy
 import numpy as np
@@ -60,22 +59,6 @@ def lookup(reference: UtilityReference, place: int = 0):
 def ten():
     """Places 1 to 10, of which those from 8 on did not help."""
     return UtilityReference(Angle(), k=4).fit([entry(place, place < 8) for place in range(1, 11)])
-
-
-def test_the_nearest_come_last_with_two_of_each_label(ten):
-    demos = ten("0 quiz", "0 passage")
-    assert places(demos) == [9, 8, 2, 1]
-    assert [demo.helpful for demo in demos] == [False, False, True, True]
-    assert dict(demos[-1]) == {"passage": "1 passage", "quiz": "1 quiz", "helpful": True}
-    assert lookup(ten, 11) == [6, 7, 9, 10]
-
-
-def test_quiz_and_passage_weigh_alike():
-    far = UtilityEntry("a", "0 quiz", "90 passage", True)
-    near = UtilityEntry("b", "30 quiz", "30 passage", False)
-    reference = UtilityReference(Angle(), k=1).fit([far, near])
-    assert reference("0 quiz", "0 passage")[0].helpful is False
-    assert reference("0 quiz", "80 passage")[0].helpful is True
 
 
 @pytest.mark.parametrize(
@@ -300,25 +283,6 @@ def test_a_failing_embedder_costs_the_passages_and_is_recorded(program):
     program.reference.embedder.error = MissingExtraError("dense", "The embedder")
     with pytest.raises(MissingExtraError):
         program.keqa("Who is it?")
-
-
-def test_optimizers_keep_it(program):
-    train = [dspy.Example(question=f"Who is it? {i}", answer="Ann").with_inputs("question") for i in range(4)]
-
-    def metric(example: dspy.Example, prediction: Any, trace: Any = None):
-        return bool(example.answer == prediction.answer)
-
-    few = {"metric": metric, "max_bootstrapped_demos": 1, "max_labeled_demos": 0}
-    optimizers = [dspy.BootstrapFewShot(**few)]
-    optimizers += [dspy.BootstrapFewShotWithRandomSearch(**few, num_candidate_programs=1, num_threads=1)]
-    made = [optimizer.compile(program.keqa, trainset=train) for optimizer in optimizers]
-    for compiled in made:
-        assert compiled.picking.reference.entries == program.reference.entries
-        program.engine.calls.clear()
-        program.engine.prompts.clear()
-        compiled("Who is it?")
-        assert judged(program.engine) == {"0 one": [1, 2, 8, 9], "50 two": [6, 7, 9, 10]}
-    assert len(made[0].decomposition.decompose.demos) == 1
 
 
 def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():

@@ -107,15 +107,6 @@ def test_the_number_of_workers_is_the_machines():
     assert (program.bound.workers, program.examination.bound) == (3, bound)
 
 
-def test_a_state_is_of_its_method(retriever):
-    for state in ({}, {"settings": None}, KEQA(None).dump_state() | {"settings": AlwaysRetrieve(None).described()}):
-        with pytest.raises(ConfigurationError):
-            KEQA(None).load_state(state)
-    loaded = AlwaysRetrieve(retriever("text"))
-    loaded.load_state(AlwaysRetrieve(None, top_k=2).dump_state())
-    assert loaded.top_k == 2
-
-
 @pytest.mark.parametrize(
     "values",
     [

@@ -216,18 +216,6 @@ def test_what_optimizers_note_in_demonstrations_is_not_saved(program, tmp_path):
 # Models that only a folder names.
 
 
-def test_a_model_of_the_hub_is_opened_only_where_the_user_names_it(program, tmp_path, opened, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    program.picking.reference = UtilityReference(Fetched(), k=4).fit(ENTRIES)
-    keqa.save(program, tmp_path / "program")
-    refused(tmp_path / "program", rf"names the embedding model '{HUB}' for the utility reference.*--embedder NAME")
-    assert opened == []
-    loaded = keqa.load(tmp_path / "program", None, embedder=HUB)
-    assert opened == [HUB]
-    assert loaded.picking.reference.entries == tuple(ENTRIES)
-    assert keqa.load(tmp_path / "program", None, embedder=Fetched()).picking.reference.embedder.name == HUB
-
-
 @pytest.mark.parametrize("name", [HUB, "../elsewhere", "/srv/model", "local/other", "hashing-x", "Hashing", ""])
 def test_whatever_name_it_has(folder, name, opened):
     own = state_of(folder)["reference"]["embedder"]

@@ -10,7 +10,6 @@ from dspy.lm15 import RateLimitError
 from keqa.errors import InputError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.prediction import Rewritten
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers import open_index
 
@@ -37,14 +36,6 @@ def test_every_stage_is_asked_the_rewritten_question(scripted, retriever):
     assert record.quizzes[0].text == "Where was Ann Lee born?"
     assert record.cost.by_step["follow_up.rewrite"].calls == 1
     assert QuestionRecord.model_validate_json(record.model_dump_json()) == record
-
-
-async def test_with_language_models_of_its_own_and_in_a_stream(programmed):
-    program, engine = programmed(ClosedBook(lms=None), reply)
-    events = [event async for event in program.astream("Where was she born?", history=HISTORY)]
-    assert events[0] == Rewritten("Where was Ann Lee born?")
-    assert str(events[0]) == "Asked as: Where was Ann Lee born?"
-    assert engine.asked("AnswerQuestion")[0]["question"] == "Where was Ann Lee born?"
 
 
 @pytest.mark.parametrize(

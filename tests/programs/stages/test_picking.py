@@ -6,7 +6,6 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMAuthError
 
-import keqa
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
 from keqa.programs.stages.picking import as_lists
@@ -95,23 +94,6 @@ def test_lists_of_demonstrations():
     many = as_lists(demo(f"q{n // 9}", f"p{n}", True) for n in range(40))
     assert [len(one.passages) for one in many] == [9, 9]
     assert as_lists([]) == []
-
-
-def test_it_is_saved_and_loaded_with_what_it_learned(retriever, tmp_path, scripted):
-    program = KEQA(retriever("one"), listwise=True)
-    program.picking.together.judge.demos = [dspy.Example(quiz="q", passages={1: "p"}, helpful={1: True})]
-    keqa.save(program, tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", retriever("one"))
-    assert loaded.picking.listwise
-    assert json.loads(json.dumps(dict(loaded.picking.together.judge.demos[0])))["helpful"] == {"1": True}
-    plain = keqa.load(tmp_path / "program", retriever("one"), listwise=False)
-    assert plain.picking.together is None
-    other = KEQA(retriever("one"))
-    other.load_state(program.dump_state())
-    assert other.picking.listwise
-    back = KEQA(retriever("one"), listwise=True)
-    back.load_state(KEQA(retriever("one")).dump_state())
-    assert not back.picking.listwise
 
 
 def test_a_judge_of_lists_that_tuning_tries_shows_what_the_single_one_shows():

@@ -81,19 +81,6 @@ def test_a_program_on_an_lm_that_gives_none(scripted, programmed):
         program("Capital of Norway?")
 
 
-@pytest.mark.parametrize("likely", [0.8, 0.4])
-def test_a_program_on_an_lm_that_gives_them(scripted, likely):
-    lm, engine = scripted(lambda name, inputs, config: {"answer": "Oslo" if config.seed % 2 else "oslo."})
-    engine.probability = likely
-    program = KEQA(None, decompose=False, gate=ProbabilityGate())
-    program.set_lm(lm)
-    (quiz,) = program("Capital of Norway?").record.quizzes
-    assert {config.logprobs for _, _, config in engine.calls} == {0}
-    assert (quiz.known, quiz.gate, quiz.complete) == (likely == 0.8, "token probability", True)
-    assert quiz.certainty == pytest.approx(likely)
-    assert [sample.probability for sample in quiz.samples] == pytest.approx([likely] * 5)
-
-
 @pytest.mark.server
 def test_one_request_for_all_draws_has_the_probabilities_of_each():
     texts = ["Oslo", "Bergen"]

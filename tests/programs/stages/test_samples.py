@@ -71,19 +71,6 @@ def test_a_server_that_ignores_n_is_asked_for_several_twice_and_not_once_a_quiz(
     assert [call.n for call in api.calls] == [4, 1, 1, 1] * 2 + [1] * 4
 
 
-@pytest.mark.parametrize(
-    ("given", "requests"),
-    [(lambda n: 1, [4, 1, 1, 1]), (lambda n: min(n, 3), [4, 1]), (lambda n: n + 2, [4])],
-    ids=["one", "too few", "too many"],
-)
-def test_what_a_server_gives_too_few_of_is_topped_up_and_too_many_are_left(together, given, requests):
-    with OpenAIServer(reply=lambda messages, n, body: oslo(messages, given(n), body)) as api:
-        record = program(api, cache=False)(QUIZ).record
-    assert [sample.text for sample in record.quizzes[0].samples] == ["Oslo"] * 4
-    assert [call.n for call in api.calls] == (requests if together else [1] * 4)
-    assert len(requests) < 4 or counted(record.cost) == (4, 4, 4)
-
-
 @pytest.mark.parametrize("kind", BODY_FAULTS)
 def test_what_is_no_reply_is_an_outage_and_no_programming_error(kind):
     with OpenAIServer(reply=oslo, faults=FaultPlan(share=1.0, kinds=(kind,))) as api:

@@ -21,7 +21,6 @@ from keqa.programs.stages.selection import (
     EmbeddingSimilarity,
     Nearest,
     Selection,
-    closest,
     lexical_similarity,
     nearest,
     similarity_of,
@@ -56,18 +55,6 @@ def test_triples_are_one_text_and_a_call_is_one_batch(monkeypatch):
     similarity(["e | f | ?"], ["Two.", "Three."])
     assert batches == [["a | b | ?, c | d | ?", "One.", "Two."], ["e | f | ?", "Three."]]
     assert similarity.name == "mine"
-
-
-def test_the_closest_by_embeddings():
-    candidates = ["The mayor is Ann Berg.", "Fish is sold there.", "Carmouth has a harbour."]
-    similarity = EmbeddingSimilarity("hashing-256")
-    assert closest(["Carmouth | mayors | ?"], candidates, 2, similarity) == [candidates[0], candidates[2]]
-    scores = similarity(["Fish is sold there."], candidates)
-    assert scores[1] == pytest.approx(1.0)
-    assert max(scores[0], scores[2]) < 0.5
-    # Words alone do not see that "mayors" is near "mayor".
-    assert lexical_similarity(["mayors"], candidates) == [0.0, 0.0, 0.0]
-    assert np.argmax(similarity(["mayors"], candidates)) == 0
 
 
 WORDS = st.lists(st.sampled_from(["ann", "berg", "mayor", "harbour", "old", "fish", "town"]), min_size=1, max_size=5)
@@ -205,13 +192,6 @@ def test_the_stage_selects_by_the_triples(scripted, triples, similarity, passage
     stage.evidence_sentences, stage.similarity = len(found) or 2, similarity
     stage.set_lm(lm)
     assert stage("q", passages) == (triples, found)
-
-
-def test_without_triples_there_is_no_evidence(scripted):
-    lm, _ = scripted(lambda name, inputs, config: "garbage")
-    stage = Selection()
-    stage.set_lm(lm)
-    assert stage("q", ["One."]) == ([], [])
 
 
 def cut(keep, quiz, hits, similarity=lexical_similarity):

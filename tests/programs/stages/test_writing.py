@@ -510,18 +510,6 @@ def test_plain_questions_are_answered_as_ever(asked):
     assert KEQA(None).writing is None
 
 
-def test_a_program_is_saved_with_its_style(tmp_path):
-    program = KEQA(None, style="report", max_passages=20)
-    program.writing.write.demos = [
-        {"passages": {"1": "It is."}, "findings": [], "question": "Is it?", "style": "report", "text": "It is [1]."}
-    ]
-    keqa.save(program, tmp_path / "saved")
-    loaded = keqa.load(tmp_path / "saved", None)
-    assert (loaded.style, loaded.max_passages, loaded.writing.write.demos[0]["text"]) == ("report", 20, "It is [1].")
-    loaded.style = "short"
-    assert loaded.writing is None
-
-
 def test_citations_are_found_and_renumbered():
     text = "Ann was born. [1][2] She died in 1984 [3, 5], [1984] in Kiel【2】。"
     assert cited_in(text) == [1, 2, 3, 5]
