@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from keqa.retrievers.splitting import stripped_sentences
 
-# What is cited may be named, as prompts name it: [Passage 2], (passages 1 and 3).
-_ONE = r"(?:[^\W\d_]+\s*(?:[:：]\s*)?)?\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
-_BETWEEN = r"\s*(?:[,;、，；&和与與]|(?:and|und|et|y)\b)\s*"
 # What a passage is called, before its number.
 _NAMED = r"(?:passages?|段落|文段|文档|文檔|文書|资料|資料|来源|來源|出典)"
+_SOURCE = rf"(?:{_NAMED}|(?:sources?|documents?|docs?|quellen?|fuentes?)\b)"
+# What is cited may be named, as prompts name it: [Passage 2], (passages 1 and 3). [Score: 3-1] cites nothing.
+_ONE = rf"(?:{_SOURCE}\s*[:：]\s*|[^\W\d_]+\s*)?\d{{1,3}}(?:\s*[-–]\s*\d{{1,3}})?"
+_BETWEEN = r"\s*(?:[,;、，；&和与與]|(?:and|und|et|y)\b)\s*"
 _MANY = rf"{_ONE}(?:{_BETWEEN}{_ONE})*"
 # A run of blanks or of stops is gone through once, not from each of its characters.
 _CITATION = re.compile(

@@ -525,5 +525,6 @@ def test_long_runs_of_marks_around_citations_are_gone_through_once(run):
     assert cited_sentences(text)[0].startswith("Ann was born [1]")
     assert [cited_in(one) for one in ("（来源：2）", "根据文档3指出，年假15天。", "文档3份")] == [[2], [3], []]
     assert without_citations("Paris [2-4].") == "Paris."
+    assert without_citations("Kiel won [Score: 3-1] [Source: 2][来源：3].") == "Kiel won [Score: 3-1]."
     assert cited_in("Paris [2-4].") == [2, 3, 4]
     assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."
