@@ -146,8 +146,10 @@ class Ways:
         if kept.score < best.score:
             by = "within a standard error" if as_good(kept.scores, best.scores) else "for what that costs more"
             return f"{chosen}: it is as good as {best.way}, {by}, and costs less"
-        rest = any(as_good(one.scores, kept.scores) for one in self.tried if one is not kept)
-        more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
+        rest = [one.way for one in self.tried if one is not kept and as_good(one.scores, kept.scores)]
+        # Memory alone takes fewer still, where it is passed over.
+        those = "of those as good that search" if "draft" in rest else "of those as good"
+        more = f"{those} it takes the fewest LM calls" if rest else "no other is as good"
         over = " on validation and training questions together" if kept.trained else ""
         return f"{chosen}: nothing scores better{over}, and {more}"
 

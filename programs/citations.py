@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 
 from keqa.retrievers.splitting import stripped_sentences
 
-# What is cited may be named, as prompts name it: [Passage 2], (passages 1 and 3).
-_ONE = r"(?:[^\W\d_]+\s*(?:[:：]\s*)?)?\d{1,3}(?:\s*[-–]\s*\d{1,3})?"
-_BETWEEN = r"\s*(?:[,;、，；&和与與]|(?:and|und|et|y)\b)\s*"
 # What a passage is called, before its number.
 _NAMED = r"(?:passages?|段落|文段|文档|文檔|文書|资料|資料|来源|來源|出典)"
+_SOURCE = rf"(?:{_NAMED}|(?:sources?|documents?|docs?|quellen?|fuentes?)\b)"
+# What is cited may be named, as prompts name it: [Passage 2], (passages 1 and 3). [Score: 3-1] cites nothing.
+_ONE = rf"(?:{_SOURCE}\s*[:：]\s*|[^\W\d_]+\s*)?\d{{1,3}}(?:\s*[-–]\s*\d{{1,3}})?"
+_BETWEEN = r"\s*(?:[,;、，；&和与與]|(?:and|und|et|y)\b)\s*"
 _MANY = rf"{_ONE}(?:{_BETWEEN}{_ONE})*"
+# A run of blanks or of stops is gone through once, not from each of its characters.
 _CITATION = re.compile(
-    rf"\s*(?:[\[【［〔]\s*({_MANY})\s*[\]】］〕]|[(（]\s*({_NAMED}\s*(?:[:：]\s*)?{_MANY})\s*[)）])", re.IGNORECASE
+    rf"(?<!\s)\s*+(?:[\[【［〔]\s*({_MANY})\s*[\]】］〕]|[(（]\s*({_NAMED}\s*(?:[:：]\s*)?{_MANY})\s*[)）])",
+    re.IGNORECASE,
 )
 # Outside of brackets a number after a comma may be one of what is said: "By passage 1, 40 trains".
 _POINTER = re.compile(
@@ -20,7 +23,7 @@ _POINTER = re.compile(
     r"|(?:段落|文段|文档|文檔|资料|資料|来源|來源)\s*\d{1,3}(?![\d份个個页頁年月日号條条章])",
     re.IGNORECASE,
 )
-_AFTER_STOP = re.compile(rf"([.!?…。！？]+)((?:{_CITATION.pattern})+)")
+_AFTER_STOP = re.compile(rf"(?<![.!?…。！？])([.!?…。！？]++)((?:{_CITATION.pattern})+)")
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|#{1,6}|\d{1,3}[.)])\s+|\d{1,3}[、．]\s*|（\d{1,3}）\s*|[①-⑳・]\s*)")
 _WIDEST = 20
 

@@ -11,11 +11,12 @@ _WRITTEN = "零〇一二三四五六七八九兩壹贰叁肆伍陆柒捌玖十�
 _VALUES = {"两": Decimal(2)} | {char: Decimal(int(unicodedata.numeric(char))) for char in _WRITTEN}
 _TEN, _MYRIAD = 10, 10_000
 _ONES = "".join(char for char, value in _VALUES.items() if value < _TEN)
-_DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
+# No longer than what is read, or a long run of digits would be gone through from each of them.
+_DIGITS = r"\d{1,40}(?:,\d{3}){0,12}(?:\.\d{1,40})?"
 _NUMERAL = f"[{''.join(_VALUES)}]"
 _PART = re.compile(f"{_DIGITS}|{_NUMERAL}")
 _POWER = f"[{''.join(char for char, value in _VALUES.items() if value >= _TEN)}]"
-_RUN = rf"(?:{_DIGITS}\s?(?={_POWER}))?{_NUMERAL}(?:{_NUMERAL}|(?<={_POWER}){_DIGITS})*"
+_RUN = rf"(?:(?<!\d){_DIGITS}\s?(?={_POWER}))?{_NUMERAL}(?:{_NUMERAL}|(?<={_POWER}){_DIGITS})*"
 _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40

@@ -210,8 +210,9 @@ def _value(value: str, annotation: Any) -> str:
     if len(value) > _VERDICT_CHARS:
         raise ValueError(f"{len(value):,} characters")
     bare = value.strip().strip("*`\"'").rstrip(".!。！").strip().casefold()
-    bare = _IN_ENGLISH.get(bare, bare)
+    # Of a type that lists 是 itself, it is that.
     meant = [option for option in allowed if option.casefold() == bare]
+    meant = meant or [option for option in allowed if option.casefold() == _IN_ENGLISH.get(bare)]
     return meant[0] if len(meant) == 1 else value
 
 

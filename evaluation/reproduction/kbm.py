@@ -116,7 +116,7 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
                 right = mean([float(getattr(one, of).accuracy) for one in part])
                 rows[-1].append(((head, "accuracy"), number(right)))
     measured = correlation(sides)
-    note = (
+    correlated = (
         "Too few questions, or too much alike, for a correlation."
         if measured is None
         else (f"Pearson's correlation of accuracy and certainty: {number(measured[0], 2).text}.")
@@ -124,7 +124,7 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
     note = (
         f"On {dataset}, {len(sides[0].memory.draws)} draws a question and side. Beneficial, neutral, harmful: the "
         "indicator is higher, the same, lower with passages than without (KBM, section 2.2). Certainty is 1 - H / log "
-        f"k over the k types of answers. {note} {paper('kbm')['remarks']['figure2']}"
+        f"k over the k types of answers. {correlated} {paper('kbm')['remarks']['figure2']}"
     )
     return table("kbm-figure2", "KBM's Figure 2: what passages do", rows, note, ruled={len(rows) // 2})
 

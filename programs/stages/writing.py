@@ -80,7 +80,6 @@ _BEGINNINGS: Mapping[Style, tuple[str, str]] = {
         r"|.*を比較して",
     ),
 }
-_AFTER_WIDE_STOP = re.compile("(?<=[。！？]) ")
 _BEFORE = re.compile(
     r"\W*((can|could|would|will) you |(peux-tu|pouvez-vous|pourriez-vous|puedes?|podr[ií]as?)\s+)?"
     r"((please|bitte)\s+|([请請][你您]?)?(([你您]?(可以|能))?([帮幫]我?|[给給]我)(一下)?)?)",

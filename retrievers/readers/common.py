@@ -344,7 +344,7 @@ def guess_encoding(data: bytes) -> str | None:
         if wide and sum(len(code) == 2 and min(code) > 0xA0 for code in wide) >= _CHINESE_SHARE * len(wide):
             # Kana have the same bytes in Japanese, where every sentence has some.
             kana = sum("\u3041" <= character <= "\u30fe" for character in text)
-            return "gb18030" if kana < _KANA_SHARE * len(wide) else "euc_jp"
+            return "gb18030" if kana < _KANA_SHARE * len(wide) else _of_kana(data)
     with suppress(UnicodeDecodeError):
         letters = list(filter(str.isalpha, data.decode("cp1252")[:_SAMPLE]))
         if sum(letter > "\x7f" for letter in letters) <= _WESTERN_SHARE * len(letters):
@@ -357,3 +357,12 @@ def guess_encoding(data: bytes) -> str | None:
     sample = data if len(data) <= _SAMPLE else data[: data.rfind(b"\n", 0, _SAMPLE) + 1] or data[:_SAMPLE]
     best = from_bytes(sample, cp_isolation=list(_OTHERS)).best()
     return None if best is None else codecs.lookup(best.encoding).name
+
+
+def _of_kana(data: bytes) -> str:
+    """The encoding of Japanese: EUC-JP, also with the ① and ㈱ of Windows, or what Chinese systems write it in."""
+    for encoding in ("euc_jp", "euc_jis_2004"):
+        with suppress(UnicodeDecodeError):
+            data.decode(encoding)
+            return encoding
+    return "gb18030"

@@ -9,7 +9,7 @@ from fixtures.choosers import chooser
 import keqa
 from keqa.optimize.asking import Trace
 from keqa.optimize.compile import compile_program
-from keqa.optimize.settling import Tried, as_good, cheapest_of_the_best, conflicts_in
+from keqa.optimize.settling import Tried, Ways, as_good, cheapest_of_the_best, conflicts_in
 from keqa.optimize.tuning import BOUNDARY, GRID, Point
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
 
@@ -46,6 +46,14 @@ def point(way, scores, calls, retrievals=0.0):
 def test_of_the_ways_as_good_as_the_best_the_cheapest_is_kept(draft, reading, quizzes, kept):
     points = [point("quizzes", quizzes, 8.0, 1.4), point("reading", reading, 1.0, 1.0), point("draft", draft, 1.0)]
     assert cheapest_of_the_best(points).way == kept
+
+
+def test_memory_alone_that_is_passed_over_is_not_said_to_take_more_calls():
+    draft = point("draft", (0, 0, 0, 0, *[1] * 96), 0.5)
+    tried = [draft, point("reading", (*[1] * 98, 0, 0), 1.0, 1.0), point("quizzes", (0,) * 100, 8.0)]
+    ways = Ways(None, [], 0.5, tried)
+    assert ways.kept.way == "reading"
+    assert ways.why.endswith("nothing scores better, and of those as good that search it takes the fewest LM calls")
 
 
 def test_one_question_alone_has_no_noise():

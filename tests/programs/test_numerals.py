@@ -29,6 +29,12 @@ def test_a_number_in_digits(text, digits):
     assert in_digits(text) == digits
 
 
+@pytest.mark.parametrize("part", ["1", "1,111,", "111,", "1.", "十1"])
+def test_a_long_run_of_digits_is_left_and_gone_through_once(part):
+    text = f"ü {part * (100_000 // len(part))} 三十天"
+    assert in_digits(text).endswith(" 30天")
+
+
 @given(st.text("1.,２百万亿三〇年之分 "))
 def test_any_text_has_digits(text):
     assert "２" not in in_digits(text)

@@ -27,6 +27,11 @@ class Judge(dspy.Signature):
     same: bool = dspy.OutputField()
 
 
+class Settled(dspy.Signature):
+    question: str = dspy.InputField()
+    settled: Literal["是", "否"] = dspy.OutputField()
+
+
 class Pick(dspy.Signature):
     question: str = dspy.InputField()
     reasoning: str = dspy.OutputField()
@@ -92,8 +97,9 @@ TWICE = "A passage says:\n[[ ## answer ## ]] send money\n[[ ## completed ## ]]\n
         (Items, '[[ ## items ## ]]\n["a", b, "c"]', ["a", "b", "c"]),
         (Items, r'[[ ## items ## ]] ["a \"b\"", "c"]', ['a "b"', "c"]),
         # Marks as they are typed in Chinese.
-        *((Judge, f"[[ ## same ## ]]\n{said}", True) for said in ("是。", "True。")),
+        *((Judge, f"[[ ## same ## ]]\n{verdict}", True) for verdict in ("是。", "True。")),
         (Judge, "[[ ## same ## ]]\n否", False),
+        (Settled, "[[ ## settled ## ]]\n**是**", "是"),
         (Items, '[[ ## items ## ]]\n["谁写了“三体”？"，"#1在哪里？"]', ["谁写了“三体”？", "#1在哪里？"]),
         (Items, '[[ ## items ## ]]\n［"谁，哪里？"、"#1"］', ["谁，哪里？", "#1"]),
         # Of a field named twice the last counts.

@@ -515,7 +515,16 @@ def test_citations_are_found_and_renumbered():
     assert cited_in(text) == [1, 2, 3, 5]
     assert cited_sentences(text)[0] == "Ann was born [1][2]."
     assert cited_sentences("1、上海[1]\n2、北京。（来源：2）\n・東京[3]") == ["上海[1]", "北京（来源：2）。", "東京[3]"]
+
+
+@pytest.mark.parametrize("run", ["...", "。！？", "   ", "[[[", "[1, "])
+def test_long_runs_of_marks_around_citations_are_gone_through_once(run):
+    text = f"Ann was born. [1]{run * 30_000}. [2]"
+    assert cited_in(text)[0] == 1
+    assert without_citations(text).startswith("Ann was born.")
+    assert cited_sentences(text)[0].startswith("Ann was born [1]")
     assert [cited_in(one) for one in ("（来源：2）", "根据文档3指出，年假15天。", "文档3份")] == [[2], [3], []]
     assert without_citations("Paris [2-4].") == "Paris."
+    assert without_citations("Kiel won [Score: 3-1] [Source: 2][来源：3].") == "Kiel won [Score: 3-1]."
     assert cited_in("Paris [2-4].") == [2, 3, 4]
     assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."
