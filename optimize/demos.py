@@ -352,20 +352,20 @@ def _citations(settled: Sequence[Settled], helpful: Mapping[tuple[str, str], boo
     for one in settled:
         quiz, key = one.quiz, quiz_key(str(one.quiz.resolved))
         shown = [(verdict.passage.rendered, verdict) for verdict in quiz.passages]
-        tells = [
+        stated = [
             helpful.get((key, text), passage.kept and one.stated_in(passage.text) is not False)
             for text, passage in shown
         ]
-        if quiz.source == "passages" and any(tells) and one.agrees(quiz.answer or ""):
+        if quiz.source == "passages" and any(stated) and one.agrees(quiz.answer or ""):
             answer = one.in_form(str(quiz.answer))
             kind = kind_of(answer, one.answer_type)
-        elif shown and not any(tells) and all(one.stated_in(passage.text) is False for _, passage in shown):
+        elif shown and not any(stated) and all(one.stated_in(passage.text) is False for _, passage in shown):
             answer, kind = UNKNOWN, "not told"
         else:
             continue
-        beside = [place for place, tell in enumerate(tells) if not tell][:_BESIDE]
-        places = [place for place, tell in enumerate(tells) if tell or place in beside]
-        cited = [number for number, place in enumerate(places, 1) if tells[place]]
+        beside = [place for place, states in enumerate(stated) if not states][:_BESIDE]
+        places = [place for place, states in enumerate(stated) if states or place in beside]
+        cited = [number for number, place in enumerate(places, 1) if stated[place]]
         passages = {number: shown[place][0] for number, place in enumerate(places, 1)}
         yield Candidate(
             {"passages": passages, **one.asked("question"), "citations": cited, "answer": answer}, kind, one.root

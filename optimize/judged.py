@@ -172,17 +172,14 @@ def _same(values: Mapping[str, Any], one: Settled) -> tuple[bool, str]:
 
 
 def _helpful(values: Mapping[str, Any], one: Settled) -> tuple[bool | None, str]:
-    tells, verdict, gold = (
-        one.stated_in(str(values.get("passage", ""))),
-        bool(values.get("helpful")),
-        repr(one.golds[0]),
-    )
-    if tells is None:
+    stated, verdict = one.stated_in(str(values.get("passage", ""))), bool(values.get("helpful"))
+    gold = repr(one.golds[0])
+    if stated is None:
         return None, ""
-    if tells == verdict:
-        does = "does" if tells else "does not"
+    if stated == verdict:
+        does = "does" if stated else "does not"
         return True, f"Judging {verdict} fits: the answer is {gold}, which the passage {does} hold."
-    if tells:
+    if stated:
         return False, f"The passage holds the answer, {gold}, and was judged not helpful."
     return False, (
         f"The passage does not hold the answer, {gold}, and was judged helpful. It may be about the same subject, or "

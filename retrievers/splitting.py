@@ -33,7 +33,7 @@ _ITEMS = re.compile(
     r"|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n"
 )
 _LISTED = re.compile(rf"\s*(?:(?:[*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM})")
-# A line that is wrapped within a text without spaces is no shorter than this, as headings are, and goes on so.
+# In a text without spaces, a line is wrapped where it is no shorter than this and its sentence continues on the next.
 _FULL: Final = 20
 _GOES_ON = re.compile(rf"[{UNSPACED}，、；：][{UNSPACED}\d《“「（]|\d[{UNSPACED}]")
 BELOW_HEAD: Final = r"\|(?: ?:?-{2,}:? ?\|)+"

@@ -142,8 +142,8 @@ def test_where_sources_contradict_each_other_that_is_told(asked, style, written)
     texts = "Hotels cost 120 euros a night.", "Hotels cost 150 euros a night."
     reply = replies({"text": "Hotels cost 120 euros [1]."}, answer="120 euros")
     prediction, _ = asked("What do hotels cost a night?", *texts, reply=reply, style=style)
-    told = answer_text(prediction.record)
-    assert told.startswith(f"{written}Your documents do not settle it: the sources contradict each other")
+    text = answer_text(prediction.record)
+    assert text.startswith(f"{written}Your documents do not settle it: the sources contradict each other")
 
 
 def test_a_writer_that_fails_leaves_the_short_answer(asked):
