@@ -328,6 +328,8 @@ def test_the_answer_is_told_while_a_served_model_writes_it(retriever):
             {("Ann read it", True), ("Ann sang it", False)},
         ),
         ([QUESTION], {"gate": NeverKnown()}, {("Ann read it", False)}),
+        # The summary follows where what is read together does not tell.
+        (["Who wrote it?", "Who sang it?"], {"read_together": True, "gate": NeverKnown()}, {("Ann read it", True)}),
     ],
 )
 def test_what_is_no_answer_yet_is_told_as_a_draft(retriever, plan, settings, told):
