@@ -375,15 +375,29 @@ def test_what_a_client_library_trips_over_is_what_a_server_sent():
         scope["read"]()
     unexpected.__cause__ = caught.value
     assert typed_error(unexpected).cause == "LMUnexpectedError"
+    # So is what readers of values trip over, which another draw may do without.
+    scope |= {"__name__": "json_repair.parser", "error": RecursionError("deep")}
+    with pytest.raises(RecursionError) as caught:
+        scope["read"]()
+    typed = typed_error(caught.value)
+    assert (typed.cause, typed.unusable) == ("AdapterParseError", True)
 
 
-def test_a_reply_that_is_nested_too_deeply_is_one_that_cannot_be_used(programmed):
-    stage, _ = programmed(Decomposition(), lambda name, inputs, config: {"quizzes": "[" * 100_000})
+class Fieldless(dspy.ChatAdapter):
+    def __call__(self, *arguments):
+        return [{} for _ in super().__call__(*arguments)]
+
+
+@pytest.mark.parametrize(("reads", "depth"), [(adapter(), 100_000), (Fieldless(), 1)])
+def test_a_reply_that_is_nested_too_deeply_or_has_no_field_is_one_that_cannot_be_used(programmed, reads, depth):
+    stage, engine = programmed(Decomposition(), lambda name, inputs, config: {"quizzes": "[" * depth + '"Who?"]'})
     session = Session(stage.bound, blocking=True)
-    with dspy.context(adapter=adapter()):
+    with dspy.context(adapter=reads):
         (quiz,) = asyncio.run(session.run(stage.run("Who?")))
     assert quiz.text == "Who?"
     assert {(note.cause, note.stage) for note in session.degradations} == {("AdapterParseError", "decompose")}
+    # A call that failed would not be drawn again.
+    assert engine.count == {"DecomposeQuestion": 2}
 
 
 def test_what_another_attempt_may_not_meet():
