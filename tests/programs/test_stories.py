@@ -31,6 +31,7 @@ from keqa.programs.baselines import (
     SlimPLM,
 )
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, PromptGate
+from keqa.programs.prediction import Searching
 from keqa.programs.records import Cost, Degradation, QuizRecord
 from keqa.programs.shared_draws import SharedDraws
 
@@ -138,9 +139,9 @@ class Told:
         if fault("search"):
             self.retriever.error = OSError("no index")
         lms = SimpleNamespace(**{role: lm for role, (lm, _) in made.items()})
-        program = STORIES[story](self.retriever, lms=lms)
+        self.program = STORIES[story](self.retriever, lms=lms)
         try:
-            self.record = program(QUESTION, **kind).record
+            self.record = self.program(QUESTION, **kind).record
         except UnansweredError as error:
             self.record = error.record
 
@@ -240,3 +241,10 @@ def test_the_story_is_told_as_it_was(story, scripted, retriever):
     if os.environ.get("KEQA_WRITE_STORIES"):
         path.write_text(now)
     assert now == path.read_text()
+
+
+@pytest.mark.parametrize("story", ["keqa", "flare", "ircot", "react", "searchain"])
+def test_a_search_is_reported_by_its_number_in_the_record(story, scripted, retriever):
+    told = Told(story, scripted, retriever)
+    found = [(one.index, one.query) for one in told.program.stream(QUESTION) if isinstance(one, Searching)]
+    assert found == [(quiz.index, quiz.resolved) for quiz in told.record.quizzes if quiz.retrieved]

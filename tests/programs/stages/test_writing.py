@@ -148,8 +148,9 @@ def test_where_sources_contradict_each_other_that_is_told(asked, style, written)
 
 def test_a_writer_that_fails_leaves_the_short_answer(asked):
     reply = replies({"text": ""}, answer="Trains")
-    prediction, _ = asked(POLICY, TRAINS, reply=reply, style="report")
+    prediction, engine = asked(POLICY, TRAINS, reply=reply, style="report")
     assert (prediction.answer, prediction.record.written) == ("Trains", None)
+    assert engine.count["WriteAnswer"] == 5
     assert prediction.record.degradations[-1].action == "answered in short"
 
 
