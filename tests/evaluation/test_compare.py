@@ -47,11 +47,11 @@ def asking(scripted, retriever, tmp_path):
     lm.model = "scripted/mayors"
     parts = Parts(retriever("Town0 to Town3."), Roles(lm, lm, lm))
 
-    def run(*names, count=4, settings=None, **kwargs):
+    def run(*names, count=4, settings=None, draws=None, **kwargs):
         with CallCache(tmp_path / "calls.sqlite") as cache:
             specs = [parse_spec(name) for name in names]
             questions = Questions("towns", "dev", 0, TOWNS[:count])
-            given = replace(parts, settings=settings or {})
+            given = replace(parts, settings=settings or {}, draws=draws)
             return list(compare(specs, questions, given, folder=tmp_path, cache=cache, **kwargs))
 
     return run, engine
@@ -94,6 +94,16 @@ def test_gates_read_the_same_draws(asking):
     assert known["gate-never"] == [True] * 4
     # Only the oracle is told gold answers.
     assert [row.spec.label for row in rows if b'"golds"' in row.path.read_bytes().split(b"\n")[0]] == ["gate-oracle"]
+
+
+def test_shared_draws_that_failed_are_made_again_only_where_that_is_wanted(asking):
+    run, engine = asking
+    engine.reply = lambda name, *rest: "garbage" if name == "AnswerQuiz" else governs(name, *rest)
+    draws, made = SharedDraws(), []
+    for gate, again in (("gate-votes", {}), ("gate-certainty", {}), ("gate-oracle", {"retry_failed": True})):
+        run(gate, draws=draws, count=1, **again)
+        made.append(engine.count["AnswerQuiz"])
+    assert 0 < made[0] == made[1] < made[2]
 
 
 def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from fixtures.run_files import make_passage, write_run
 
-from keqa.evaluation.reports.paper import costs_by_role
+from keqa.evaluation.reports.paper import costs_by_role, costs_by_step
 from keqa.evaluation.reports.questions import brief_of, measure, read_brief, searched, unparsed, unreadable
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
@@ -28,7 +28,7 @@ def test_a_question_that_could_not_be_asked_cost_nothing(line):
     assert measure("quiz retrieval ratio", [brief]) is None
 
 
-def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
+def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line, run):
     names = ("quiz answering", "assessment", "everything else")
     plain = brief_of(line(0, 1.0))
     assert {plain.number(f"{name} {what}") for name in names for what in ("seconds", "samples")} == {None}
@@ -40,6 +40,10 @@ def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
     brief = brief_of(line(0, 1.0, cost=Cost(by_step=steps, retrieval_seconds=2.0)))
     assert [brief.number(f"{name} seconds") for name in names] == [1.0, 0.0, 2.75]
     assert [brief.number(f"{name} samples") for name in names] == [5, 0, 5]
+    # Where a cache answered, that is said of the time.
+    costs = [Cost(by_step=steps, by_role={"task": CallCost(calls=1, cached=cached)}) for cached in (0, 1)]
+    grid = costs_by_step(entries_of([run("keqa", [line(n, 1.0, cost=cost) for n, cost in enumerate(costs)])]))
+    assert "The time is that of questions whose calls no cache answered: KEQA 1 of 2." in grid.notes[-1]
 
 
 def test_a_line_takes_a_small_part_of_its_file(examined, run, tmp_path):

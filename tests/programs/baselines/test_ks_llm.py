@@ -53,27 +53,26 @@ def test_k_sentences_of_all_passages_together(scripted, retriever):
     assert all(sentence in PASSAGES[0] for sentence in shown(engine)[1])
 
 
+ANN, BO = "Ann Berg | was born in | Oslo", "Bo Lund | was born in | Bergen"
+
+
 def test_the_triples_may_be_embedded_as_one_text(scripted, retriever):
     def two_people(name, inputs, config):
-        triples = ["Ann Berg | was born in | Oslo", "Bo Lund | was born in | Bergen"]
+        triples = [ANN, "ann berg | left | Oslo", BO]
         return (
             {"subject": "both", "triples": json.dumps(triples)}
             if name == "ExpandSubject"
             else reply(name, inputs, config)
         )
 
-    texts = ["Ann Berg was born in Oslo. Ann Berg was born in Oslo by night. Bo Lund left Bergen."]
+    texts = ["Ann Berg was born in Oslo. Ann Berg left Oslo. Bo Lund was born near Bergen."]
     found = {
         one_text: asked(scripted, KSLLM(retriever(*texts), one_text=one_text), two_people)[0].quizzes[0].selected
         for one_text in (False, True)
     }
     # Each by itself, the two people choose in turn; as one text the triples have one distance.
-    assert [one.nearest_to for one in found[False]] == [
-        "Ann Berg | was born in | Oslo",
-        "Bo Lund | was born in | Bergen",
-    ]
-    whole = "Ann Berg | was born in | Oslo; Bo Lund | was born in | Bergen"
-    assert {one.nearest_to for one in found[True]} == {whole}
+    assert [one.nearest_to for one in found[False]] == [ANN, BO]
+    assert {one.nearest_to for one in found[True]} == {f"{ANN}; ann berg | left | Oslo; {BO}"}
     assert all(one.distance < other.distance for one, other in zip(found[False], found[True], strict=True))
 
 
