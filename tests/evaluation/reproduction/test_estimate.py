@@ -102,7 +102,11 @@ def test_the_most_is_every_step_that_a_method_may_take(rehearse, name, least, mo
     assert bounds.most == bounds.unknown
 
 
-@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.kind == "baseline" and not one.learned])
+# Of the gates, which share their draws, the one that needs their probabilities.
+REHEARSED = [name for name, one in METHODS.items() if one.kind == "baseline" and not one.learned]
+
+
+@pytest.mark.parametrize("name", [*REHEARSED, "gate-probability"])
 def test_every_existing_method_can_be_rehearsed(rehearse, name):
     found = rehearse(name).total
     assert found.least.calls >= 40
@@ -211,6 +215,12 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
     assert calls("rag", many[:50], many[50:])["m"] == [24.0, 24.0]
 
 
+def test_what_training_spent_earlier_counts_and_what_is_not_named_is_nothing(tmp_path, monkeypatch):
+    spent = {"spent": {"calls": 2, "prompt_tokens": 7}, "spent_earlier": {"calls": 1, "completion_tokens": 3}}
+    monkeypatch.setattr(module, "about", lambda _: spent | {"questions": {"train": 2, "validation": 0}})
+    assert spent_on_training(tmp_path, MODEL) == TrainingCost({MODEL: Spent(3, 7, 3)}, 2, 0, 0)
+
+
 def test_what_a_smaller_run_cost_is_expected_of_a_larger(tmp_path):
     cost = Cost(by_role={"task": CallCost(samples=2, prompt_tokens=10, completion_tokens=3)})
     made = make_run("rag", [make_line(n, 1.0, cost=cost) for n in range(4)])
@@ -246,7 +256,7 @@ def test_a_rehearsed_and_a_built_reference_are_saved_with_what_they_cost(retriev
     lm, _ = scripted(reply)
     lms, how = Roles(lm, lm, lm), {"in_flight": 1, "progress": lambda *_: None, "command": "mine"}
     learned = Questions("mine", "train", 0, TRAIN[1:3])
-    built = training.build_program(found, lms, learned, tmp_path / "built", **how)
+    built = training.build_program(found, lms, learned, tmp_path / "built", embedder="hashing-256", **how)
     assert built == training.Built(tmp_path / "built", helpful=1, harmful=0, problems=[])
     said = about(built.folder)
     assert (said["questions"], said["reference"]) == ({"train": 2, "validation": 0}, {"helpful": 1, "harmful": 0})
@@ -255,7 +265,7 @@ def test_a_rehearsed_and_a_built_reference_are_saved_with_what_they_cost(retriev
     assert spent_on_training(built.folder, MODEL) == TrainingCost({MODEL: Spent(6, 60, 18)}, 2, 0, 0)
     reference = load(built.folder, found).picking.reference
     assert [(one.passage, one.helpful) for one in reference.entries] == [("Another one.", True)]
-    assert (reference.least, reference.form) == (0, "joint")
+    assert (reference.least, reference.form, reference.embedder.name) == (0, "joint", "hashing-256")
     assert len(load(built.folder, found).learned.train) == 2
     # Nothing is learned where no passage makes a difference.
     same = training.build_program(retriever("A passage."), lms, learned, tmp_path / "empty", **how)

@@ -294,6 +294,7 @@ FULL = (
 )
 CLIENT = f"which the installed client {'.'.join(map(str, __version__[:2]))} cannot talk to"
 OLD = f"the server at H is older, {CLIENT}: KEQA needs Elasticsearch 8 or newer"
+OLDER = "the server at H is older, which the installed client 9.1 cannot talk to. Install the client of its version: "
 NO_TLS = (
     "the server at H does not speak TLS ([SSL: WRONG_VERSION_NUMBER]): write elasticsearch:// in the place of "
     "elasticsearch+https://, or http:// of https://"
@@ -311,6 +312,7 @@ REFUSALS = {
     "not he": (403, refusal("x", "no rights"), f"{UNREAD}: the credentials for H do not allow it (no rights)"),
     "full": (429, refusal("cluster_block_exception", "FORBIDDEN/12"), FULL),
     "old": (406, refusal("media_type_header_exception", "no"), OLD),
+    "older": (400, refusal("x", "not compatible-with=9"), f"{OLDER}pip install 'elasticsearch>=8,<9'"),
     "none": (404, refusal("x", "no such index [w]"), f"{UNREAD}: there is no such index at H (no such index [w])"),
     "lost": (404, refusal("no_shard", ""), f"{UNREAD}: H answered 404 (no_shard)"),
     "cause": (500, CAUSED, f"{UNREAD}: H answered 500 ([<address>] left: it died)"),
@@ -333,10 +335,11 @@ def test_what_is_said_of_each_refusal(cluster, monkeypatch, name):
     target = parse_address(ADDRESS)
     with closing(connect(target)) as connected:
         cluster.answers = [(status, answer) if status else answer] * 9
+        monkeypatch.setattr("elasticsearch.__version__", (9, 1, 0) if name == "older" else __version__)
         with pytest.raises(KeqaError) as caught:
             Generations(connected, target).settings("wiki")
     assert str(caught.value) == re.sub(r"\bH\b", "http://host:9201", message)
-    configured = name in (*GIVEN, "nobody", "not he", "old", "no tls", "stranger")
+    configured = name in (*GIVEN, "nobody", "not he", "old", "older", "no tls", "stranger")
     assert type(caught.value) is (ConfigurationError if configured else RetrievalError)
     assert may_pass(caught.value) == (name in ("full", "busy", "slow", "away"))
     # What a server is too busy for, or a connection loses, is sent again at once.
