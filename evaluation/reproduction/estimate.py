@@ -96,10 +96,11 @@ def estimate(dataset: str, spec: Spec, questions: Sequence[Any], parts: Parts, m
     rehearsed = list(map(as_example, questions[:_REHEARSED]))
 
     def rehearse(_: bool, lms: Roles) -> None:
-        drawn = SharedDraws(probabilities=True)
         # What a method costs does not depend on the gold answers that it is given.
-        program = make(spec, replace(parts, lms=lms, draws=drawn, golds=parts.golds or (lambda quiz: ())))
+        own = replace(parts, lms=lms, golds=parts.golds or (lambda quiz: ()))
         for one in rehearsed:
+            # Who knows everything decomposes all questions alike, and real questions have no draws in common.
+            program = make(spec, replace(own, draws=SharedDraws(probabilities=True)))
             with suppress(StageError):
                 program(question=one.question, answer_type=one.answer_type, choices=list(one.choices))
 
