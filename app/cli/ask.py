@@ -256,6 +256,9 @@ class _Talk:
 
         if path.suffix not in (".html", ".md"):
             raise InputError("/export FILE: the file ends in .html or .md")
+        if path.exists():
+            # It may be one of the documents.
+            raise InputError(f"{visible_line(str(path))} is there already: give another name")
         check_place(path)
         write_page(path, [exported(conversation, "html" if path.suffix == ".html" else "md", lambda source: None)])
         status().print(f"Wrote {visible_line(str(path))}.", style="dim", soft_wrap=True)

@@ -116,9 +116,11 @@ async def ask(
             checks.insert(0, copies.check)
         if for_answer:
             empty = {"numbered": numbered or bool(fitting), "last": tried.draws == ANSWER}
-            # Who is asked a second time and gives no verdict has none.
-            verdict = arguments.get("answer_type") == "yes/no" and tried.draws == 0 < tried.most
-            checks.insert(0, refusing_empty(arguments.get("choices", ()), **empty, verdict=verdict))
+            choices = arguments.get("choices") or ()
+            options = ("yes", "no") if arguments.get("answer_type") == "yes/no" else choices
+            # Who is asked a second time and names none has none.
+            one_of = options if tried.draws == 0 < tried.most else ()
+            checks.insert(0, refusing_empty(choices, **empty, one_of=one_of))
         try:
             caller = context().caller or predict
             known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}

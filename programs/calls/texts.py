@@ -19,7 +19,7 @@ import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
 from keqa.lms.local.tokenizing import CONTROL_TOKEN
-from keqa.metrics.answers import is_abstention, normalize, same_answer
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
@@ -188,9 +188,9 @@ def text_of(value: object) -> str:
 
 
 def refusing_empty(
-    choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False, verdict: bool = False
+    choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False, one_of: Sequence[str] = ()
 ) -> Callable[[dspy.Prediction], None]:
-    """What raises a `CallError` where an answer says nothing, or neither yes nor no where a `verdict` is wanted.
+    """What raises a `CallError` where an answer says nothing, or is not `one_of` those that are wanted.
 
     No option of a choice is refused, nor brackets `last`.
     """
@@ -200,8 +200,11 @@ def refusing_empty(
         empty = says_nothing(answer, numbered=numbered and not choices, brackets=not last)
         if empty and not any(same_answer(answer, one, "choice", choices) for one in choices):
             raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
-        if verdict and normalize(answer, "yes/no") not in ("yes", "no") and not is_abstention(answer):
-            raise CallError(NO_VERDICT, f"{answer!r} is neither yes nor no", unusable=True)
+        answer_type = "choice" if choices else "yes/no"
+        named = any(same_answer(answer, one, answer_type, choices) for one in one_of)
+        if one_of and not named and not is_abstention(answer, choices):
+            wanted = "one of the choices" if choices else "yes or no"
+            raise CallError(NO_VERDICT, f"{answer!r} is not {wanted}", unusable=True)
 
     return check
 

@@ -64,12 +64,13 @@ def test_a_conversation_is_kept_resumed_exported_and_deleted(chat, server, tmp_p
     assert (kept.title, kept.about) == (QUESTION, "Answers from own by openai/scripted")
     asked = server.count
     exports = [f"/export {tmp_path / 'talk.md'}", f'/export "{tmp_path / "talk.html"}"']
-    ended = chat(QUESTION, *exports, "/story", "/export x", "/resume", arguments=("--resume", "last"))
+    ended = chat(QUESTION, *exports, exports[0], "/story", "/export x", "/resume", arguments=("--resume", "last"))
     assert "/list shows the names" in ended.err
     assert f"> {QUESTION}" in ended.fine()
     assert f"settled before, and not asked again, by: {QUESTION}" in ended.out
     assert server.count - asked <= 3
     assert "the file ends in .html or .md" in ended.err
+    assert "talk.md is there already: give another name" in "".join(ended.err.split("\n"))
     assert (tmp_path / "talk.md").read_text().count(f"## {QUESTION}") == 2
     assert "<!DOCTYPE html>" in (tmp_path / "talk.html").read_text()
     conversations = Conversations(tmp_path / "conversations")

@@ -167,7 +167,8 @@ async function add(files) {
       if (file.size > adds.most) throw new Error(`it is larger than ${adds.most.toLocaleString("en")} bytes.`);
       const path = `${adds.path}?name=${encodeURIComponent(file.name)}`, headers = { "Content-Type": "application/octet-stream" };
       const reply = await fetched(path, { method: "POST", headers, body: await file.arrayBuffer() });
-      told.push(`Added ${file.name}: ${counted((await reply.json()).passages, "passage")}. The next question sees it.`);
+      const { passages } = await reply.json();
+      told.push(`Added ${file.name}: ${passages ? counted(passages, "passage") : "as it was indexed before"}. The next question sees it.`);
     } catch (error) {
       told.push(`${file.name} was not added: ${error.name === "Error" ? error.message : "it cannot be read."}`);
     }

@@ -93,19 +93,22 @@ def test_an_answer_that_says_nothing_is_asked_again(programmed, retriever, metho
 
 
 @pytest.mark.parametrize(
-    ("replies", "answer", "again"),
+    ("asked", "replies", "answer", "again"),
     [
-        (["Oslo", "Yes, it is."], "Yes, it is.", 1),
-        (["no"], "no", 0),
-        (["unknown"], "unknown", 0),
+        (("yes/no",), ["Oslo", "Yes, it is."], "Yes, it is.", 1),
+        (("yes/no",), ["no"], "no", 0),
+        (("yes/no",), ["unknown"], "unknown", 0),
         # Nothing better comes of asking on.
-        (["Oslo", "the town", "yes"], "the town", 1),
+        (("yes/no",), ["Oslo", "the town", "yes"], "the town", 1),
+        (("choice", ["Norway", "Sweden"]), ["Oslo", "**B**"], "**B**", 1),
+        (("choice", ["Norway", "Sweden"]), ["The answer is A."], "The answer is A.", 0),
+        (("choice", ["Norway", "Sweden"]), ["Oslo", "unknown"], "unknown", 1),
     ],
 )
-def test_a_question_for_yes_or_no_is_asked_again_where_that_is_not_answered(programmed, replies, answer, again):
+def test_what_names_none_of_the_possible_answers_is_asked_again_once(programmed, asked, replies, answer, again):
     left = iter(replies)
     program, _ = programmed(ClosedBook(), lambda name, inputs, config: {"answer": next(left)})
-    record = program("Is Oslo in Norway?", "yes/no").record
+    record = program("Is Oslo in Norway?", *asked).record
     assert record.answer == answer
     assert [one.cause for one in record.degradations] == ["NoVerdict"] * again
 
