@@ -32,6 +32,8 @@ _ITEMS = re.compile(
     rf"\n(?=\s*(?:(?:[#>*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM}))"
     r"|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n"
 )
+# Its lines are those of a program or a file.
+_CODE = re.compile(r"^[^\S\n]*(```|~~~)[^\n]*\n(?:.*?\n)??[^\S\n]*\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _LISTED = re.compile(rf"\s*(?:(?:[*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM})")
 # In a text without spaces, a line is wrapped where it is no shorter than this and its sentence continues on the next.
 _FULL: Final = 20
@@ -133,7 +135,18 @@ def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each with a space, or with the end of the line of an item of a list or table."""
+    """Yield the sentences of a text, each with a space, or with the end of a line of a list, a table or code."""
+    begun = 0
+    for code in _CODE.finditer(text):
+        *before, last = [*_sentences(text[begun : code.start()])] or [""]
+        yield from before
+        yield f"{last.rstrip()}\n" if last else ""
+        yield from (f"{line.rstrip()}\n" for line in code[0].splitlines() if line.strip())
+        begun = code.end()
+    yield from _sentences(text[begun:])
+
+
+def _sentences(text: str) -> Iterator[str]:
     items = [item for paragraph in _PARAGRAPHS.split(text) for item in filter(None, _ITEMS.split(paragraph))]
     for item, following in itertools.pairwise([*items, ""]):
         line = _unwrapped(item)

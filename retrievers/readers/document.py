@@ -30,6 +30,8 @@ _NO_TITLE = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+BELOW: Final = " › "
+"""Stands between headings of which one belongs to the other."""
 # So much of a section may say of what date it is.
 _SECTION_HEAD = 400
 # What has no more words goes with the first passage.
@@ -111,12 +113,16 @@ _ONLY_YEAR = re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class ReadSection:
-    """A part of a document, with its heading and page or slide; a record of a table has a title."""
+    """A part of a document, with its heading and page or slide; a record of a table has a title.
+
+    `level` is that of the heading, 1 for the outermost, and 0 where headings do not stand below each other.
+    """
 
     text: str
     heading: str = ""
     page: int | None = None
     title: str = ""
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +146,25 @@ class ReadDocument:
     def passages(self, file: str, words: int) -> Iterator[tuple[str, str, Place]]:
         """Titles (empty where it is the document's), texts and places of its passages, each of one section.
 
-        A heading stands in a line of its own before the first passage under it; with nothing under it on its page, it
-        goes with the next.
+        A heading stands in a line of its own before the first passage under it, below those that it belongs to: there
+        may be "Holidays" for each country. With nothing under it on its page, it goes with the next.
         """
         cut: list[tuple[str, list[str], ReadSection]] = []
+        headings: list[str] = []
         about = clean_text(self.about).strip()
         is_short = text_length(about) <= _SHORT * WORD_LENGTH
         above = [about] if about and is_short else []
-        for section in self.sections if is_short else (ReadSection(about), *self.sections):
+        for section, outer in self._nested(() if is_short else (ReadSection(about),)):
             if above and cut and cut[-1][2].page != section.page:
                 cut[-1][1].append("\n".join(above))
                 above = []
             text = clean_text(section.text)
-            lead, body = ("", text) if self.records else _lead(text, clean_text(section.heading))
+            lead, body = ("", text) if self.records else _lead(text, clean_text(section.heading), section.level)
             pieces = split_text(body, words)
+            there = {heading_of(line) for line in above}
+            above += [f"{'#' * one.level} {one.heading}" for one in outer if lead and one.heading not in there]
             above += [lead] if lead else []
+            headings.append(_path_of([one.heading for one in (*outer, section)]))
             if pieces and above:
                 pieces[0], above = "\n".join([*above, pieces[0]]), []
             cut.append((text, pieces, section))
@@ -164,10 +174,21 @@ class ReadDocument:
             pieces = same[-1] if same else cut[-1][1]
             pieces[-1:] = ["\n".join([*pieces[-1:], *above])]
         date_of = self._dates(file)
-        for text, pieces, section in cut:
+        for (text, pieces, section), heading in zip(cut, headings, strict=True):
             title = one_line(clean_text(section.title))[:LONGEST_TITLE]
-            place = placed({"file": file, "page": section.page, "heading": section.heading, "date": date_of(text)})
+            place = placed({"file": file, "page": section.page, "heading": heading, "date": date_of(text)})
             yield from ((title, piece, place) for piece in pieces)
+
+    def _nested(self, before: Sequence[ReadSection]) -> Iterator[tuple[ReadSection, list[ReadSection]]]:
+        """The sections, each with those that its heading stands below, but for one that all others stand below."""
+        yield from ((section, []) for section in before)
+        first, *rest = [section.level for section in self.sections if section.level] or [0]
+        lone = first < min(rest, default=0)
+        above: list[ReadSection] = []
+        for section in self.sections:
+            above = [one for one in above if one.level < section.level]
+            yield section, above[lone:]
+            above = [*above, section] if section.level else above
 
     def _dates(self, file: str) -> Callable[[str], str]:
         """What gives the date of a section of some text."""
@@ -183,7 +204,13 @@ class ReadDocument:
         return lambda text: (not self.records and stated_date(text[:_SECTION_HEAD])) or whole
 
 
-def _lead(text: str, heading: str) -> tuple[str, str]:
+def _path_of(headings: Sequence[str]) -> str:
+    """Headings from the outermost on, of which those are left out that are too many to be shown."""
+    path = BELOW.join(filter(None, headings))
+    return path if len(path) <= LONGEST_HEADING or len(headings) < 2 else _path_of(headings[1:])
+
+
+def _lead(text: str, heading: str, level: int) -> tuple[str, str]:
     """The heading that a section begins with, as a line of Markdown, and the rest; empty where it begins otherwise."""
     text = text.lstrip()
     first, _, rest = text.partition("\n")
@@ -199,7 +226,7 @@ def _lead(text: str, heading: str) -> tuple[str, str]:
         end = place + 1
     # A heading that goes on, as one that is never closed does, is text.
     ended = wanted and not text[end:].partition("\n")[0].strip()
-    return (f"# {heading}", text[end:]) if ended else ("", text)
+    return (f"{'#' * (level or 1)} {heading}", text[end:]) if ended else ("", text)
 
 
 def given_title(*candidates: Any) -> str:
@@ -221,7 +248,7 @@ def iso_date(given: object) -> str:
 def markdown_sections(text: str) -> list[ReadSection]:
     """A text in Markdown, cut before each heading; nothing of it is lost."""
     sections: list[ReadSection] = []
-    heading, fence = "", ""
+    heading, fence, level = "", "", 0
     lines: list[str] = []
     for line in text.splitlines(keepends=True):
         bare = line.lstrip()
@@ -229,10 +256,10 @@ def markdown_sections(text: str) -> list[ReadSection]:
             fence = "" if bare[:3] == fence else fence or bare[:3]
         found = "" if fence else heading_of(line)
         if found:
-            sections.append(ReadSection("".join(lines), heading))
-            heading, lines = found[:LONGEST_HEADING], []
+            sections.append(ReadSection("".join(lines), heading, level=level))
+            heading, lines, level = found[:LONGEST_HEADING], [], len(line) - len(line.lstrip("#"))
         lines.append(line)
-    sections.append(ReadSection("".join(lines), heading))
+    sections.append(ReadSection("".join(lines), heading, level=level))
     return [section for section in sections if section.text]
 
 

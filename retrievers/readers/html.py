@@ -73,12 +73,15 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         except (ValueError, ParserRejectedMarkup) as error:
             raise RefusedError("damaged", str(error)) from error
     titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
-    parts: list[tuple[str, list[str]]] = [("", [])]
-    for piece, heading in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
+    parts: list[tuple[str, int, list[str]]] = [("", 0, [])]
+    for piece, heading, level in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
         if heading:
-            parts.append((heading, []))
-        parts[-1][1].append(piece)
-    sections = [ReadSection("".join(map(_row, "".join(pieces).split("\x01"))), heading) for heading, pieces in parts]
+            parts.append((heading, level, []))
+        parts[-1][2].append(piece)
+    sections = [
+        ReadSection("".join(map(_row, "".join(pieces).split("\x01"))), heading, level=level)
+        for heading, level, pieces in parts
+    ]
     return ReadDocument(given_title(*titles), [one for one in sections if one.text.strip()], _date(soup))
 
 
@@ -136,8 +139,8 @@ def _never_closed(page: BeautifulSoup, text: str) -> list[str]:
     return [one for one in _CLOSED if len(page.find_all(one)) > len(re.findall(ends[one], text, re.IGNORECASE))]
 
 
-def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The text of a page in order, with the heading that begins there; elements may be nested deeply."""
+def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """The text of a page in order, with the heading that begins there and its level; elements may be nested deeply."""
     from bs4.element import PreformattedString, Tag
 
     waiting: list[PageElement | str] = [page]
@@ -149,8 +152,8 @@ def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[s
             block = _BROKEN if one.name == "br" else _CELLS.get(one.name, "\n\n")
             around = block if one.name in _BLOCKS else " " if one.name in _APART else ""
             waiting += [around, *reversed(one.contents)]
-            yield around, ""
+            yield around, "", 0
             if one.name in _HEADINGS:
-                yield "", _heading(one)
+                yield "", _heading(one), int(one.name[1])
         elif not isinstance(one, PreformattedString):
-            yield str(one), ""
+            yield str(one), "", 0

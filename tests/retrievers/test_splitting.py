@@ -54,6 +54,9 @@ def test_items_of_lists_and_rows_of_tables_keep_their_lines():
     assert split_text(text) == split_text(kept) == [kept]
     assert split_text("- 好。\n- 是。\n") == ["- 好。\n- 是。"]
     assert split_text("1. Open it.\n2. Close it.") == ["1. Open it.\n2. Close it."]
+    code = "Do:\n```py\ndef f():\n    return 1  # One. Two.\n```\n"
+    assert split_text(f"{code}So it\nis.") == [f"{code}So it is."]
+    assert split_text("Not\n```\nclosed.") == ["Not ``` closed."]
     assert stripped_sentences(kept)[1:4] == ["- one of wood: 40", "- a raft", "Since 2024."]
 
 

@@ -96,13 +96,13 @@ FOUND = {
     "sep.csv": ["Ulm", ("Hoch, und alt.", "", "row 3", "")],
     "a.md": [
         "T",
-        (f"# One\n{FILLER} ``` # no heading ```", "", "One", "2023-01-02"),
+        (f"# One\n{FILLER}\n```\n# no heading\n```", "", "One", "2023-01-02"),
         ("## Two\nSun.", "", "Two", "2023-01-02"),
     ],
     "a.html": [
         "The Mill",
         (f"# The Mill\n{FILLER}", "", "The Mill", "2020-03-04"),
-        (f"# Later years\n{FILLER}", "", "Later years", "2020-03-04"),
+        (f"## Later years\n{FILLER}", "", "Later years", "2020-03-04"),
     ],
     "my_note.txt": ["my note", ("A note.", "", "", "")],
 }
@@ -179,6 +179,22 @@ def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
     assert [(one.text, one.place.heading) for one in found] == [
         ("# Rules\n## Fees\nA ship pays.", "Fees"),
         ("## Boats\nNone.\n## Rafts", "Boats"),
+    ]
+    holidays = "## {}\n{}### Holidays\n{} days.\n"
+    countries = (
+        "# Rules\n" + holidays.format("France", "Its own.\n", 25) + holidays.format("Spain", "", 22) + "## Fees\n5."
+    )
+    found = read(tmp_path / "c.md", countries.encode())
+    assert [(one.text, one.place.heading) for one in found] == [
+        ("# Rules\n## France\nIts own.", "France"),
+        ("## France\n### Holidays\n25 days.", "France › Holidays"),
+        ("## Spain\n### Holidays\n22 days.", "Spain › Holidays"),
+        ("## Fees\n5.", "Fees"),
+    ]
+    pages = read(tmp_path / "c.html", b"<h1>One</h1><h2>Holidays</h2>25 days.<h1>Two</h1><h2>Holidays</h2>22 days.")
+    assert [(one.text, one.place.heading) for one in pages] == [
+        ("# One\n## Holidays\n25 days.", "One › Holidays"),
+        ("# Two\n## Holidays\n22 days.", "Two › Holidays"),
     ]
     slides = read(tmp_path / "a.pptx", files.pptx([("Toll: 40 talers", ""), ("End", "Thanks.")]))
     assert [(one.text, one.place.page) for one in slides] == [("# Toll: 40 talers", 1), ("# End\nThanks.", 2)]
