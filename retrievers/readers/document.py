@@ -146,8 +146,8 @@ class ReadDocument:
     def passages(self, file: str, words: int) -> Iterator[tuple[str, str, Place]]:
         """Titles (empty where it is the document's), texts and places of its passages, each of one section.
 
-        A heading stands in a line of its own before the first passage under it, below those that it belongs to: there
-        may be "Holidays" for each country. With nothing under it on its page, it goes with the next.
+        A heading stands in a line of its own before each passage under it, below those that it belongs to: there may be
+        "Holidays" for each country. With nothing under it on its page, it goes with the next.
         """
         cut: list[tuple[str, list[str], ReadSection]] = []
         headings: list[str] = []
@@ -161,12 +161,12 @@ class ReadDocument:
             text = clean_text(section.text)
             lead, body = ("", text) if self.records else _lead(text, clean_text(section.heading), section.level)
             pieces = split_text(body, words)
-            there = {heading_of(line) for line in above}
-            above += [f"{'#' * one.level} {one.heading}" for one in outer if lead and one.heading not in there]
-            above += [lead] if lead else []
+            lines = [*(f"{'#' * one.level} {one.heading}" for one in outer), lead] if lead else []
+            above += [line for line in lines if line not in above]
             headings.append(_path_of([one.heading for one in (*outer, section)]))
-            if pieces and above:
-                pieces[0], above = "\n".join([*above, pieces[0]]), []
+            if pieces:
+                further = ("\n".join([*lines, one]) for one in pieces[1:])
+                pieces, above = ["\n".join([*above, pieces[0]]), *further], []
             cut.append((text, pieces, section))
         if above and cut:
             # Headings at the end go with what stands before them.

@@ -191,6 +191,12 @@ def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
         ("## Spain\n### Holidays\n22 days.", "Spain › Holidays"),
         ("## Fees\n5.", "Fees"),
     ]
+    long = "".join(f"## {one}\n### Holidays\n{'Days of holiday are good days. ' * 40}\n" for one in ("France", "Spain"))
+    found = read(tmp_path / "d.md", f"# Rules\nOurs.\n{long}".encode())
+    assert [one.text.splitlines()[:2] for one in found[1:]] == [
+        [f"## {country}", "### Holidays"] for country in ("France", "Spain") for _ in range(len(found) // 2)
+    ]
+    assert len(found) > 4
     pages = read(tmp_path / "c.html", b"<h1>One</h1><h2>Holidays</h2>25 days.<h1>Two</h1><h2>Holidays</h2>22 days.")
     assert [(one.text, one.place.heading) for one in pages] == [
         ("# One\n## Holidays\n25 days.", "One › Holidays"),
