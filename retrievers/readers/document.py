@@ -159,13 +159,18 @@ class ReadDocument:
                 cut[-1][1].append("\n".join(above))
                 above = []
             text = clean_text(section.text)
-            lead, body = ("", text) if self.records else _lead(text, clean_text(section.heading), section.level)
+            heading = "" if self.records else one_line(clean_text(section.heading))
+            lead, body = ("", text) if self.records else _lead(text, heading, section.level)
             pieces = split_text(body, words)
-            lines = [*(f"{'#' * one.level} {one.heading}" for one in outer), lead] if lead else []
-            above += [line for line in lines if line not in above]
+            # A page may go on under a heading that stands on an earlier one.
+            own = lead or (heading and f"{'#' * (section.level or 1)} {heading}")
+            lines = [*(f"{'#' * one.level} {one.heading}" for one in outer), *filter(None, [own])]
+            above += [line for line in lines if (lead or pieces) and line not in above]
             headings.append(_path_of([one.heading for one in (*outer, section)]))
             if pieces:
-                further = ("\n".join([*lines, one]) for one in pieces[1:])
+                # The title stands with each passage.
+                again = [line for line in lines if heading and heading_of(line) != self.title]
+                further = ("\n".join([*again, one]) for one in pieces[1:])
                 pieces, above = ["\n".join([*above, pieces[0]]), *further], []
             cut.append((text, pieces, section))
         if above and cut:

@@ -82,8 +82,8 @@ FOUND = {
     ],
     "m.pdf": [
         "A History",
-        (PDF_PAGE, "page 1", "Beginnings", "2019-02-03"),
-        (PDF_PAGE, "page 2", "The end", "2019-02-03"),
+        (f"# Beginnings\n{PDF_PAGE}", "page 1", "Beginnings", "2019-02-03"),
+        (f"# The end\n{PDF_PAGE}", "page 2", "The end", "2019-02-03"),
     ],
     "two.pdf": [
         "Tolls",
