@@ -353,6 +353,10 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("员工不可以带宠物", "员工可以带宠物。", ["工不", "不可"]),
         ("3500.50元", "单价（元）: 3500.5", []),
         ("XH-20", "型号：ＸＨ－２０", []),
+        ("250 ms", "--retry-delay: 250ms", []),
+        ("25 ms", "--retry-delay: 250ms", ["25"]),
+        ("64MiB", "At most 64 MiB.", []),
+        ("15b", "Section 15, part b", ["15b"]),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):
