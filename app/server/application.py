@@ -42,7 +42,7 @@ _METRICS, _MCP, _DOCUMENTS, _KEPT = "/metrics", "/mcp", "/documents", "/conversa
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
-_TEXT = (".txt", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl", ".eml")
+_TEXT = (".txt", ".rst", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl", ".eml")
 _SAVED = (".docx", ".pptx", ".xlsx", ".epub")
 
 

@@ -39,7 +39,7 @@ LONGEST_TITLE: Final = 500
 DELIMITERS: Final = ",;\t|"
 """What parts the cells of CSV files."""
 
-DOCUMENTS: Final = tuple(".csv .docx .pptx .xlsx .epub .eml .htm .html .markdown .md .pdf .txt".split())
+DOCUMENTS: Final = tuple(".csv .docx .pptx .xlsx .epub .eml .htm .html .markdown .md .pdf .rst .txt".split())
 """The suffixes of documents, of which `keqa.retrievers.readers.formats` reads each."""
 
 READ_ERRORS: Final = (OSError, EOFError, zlib.error)

@@ -6,7 +6,7 @@ clause: what a date in running text is about, nobody can tell.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -32,6 +32,10 @@ _NO_TITLE = re.compile(
 )
 BELOW: Final = " › "
 """Stands between headings of which one belongs to the other."""
+MARKDOWN: Final = {"=": 1, "-": 2}
+"""The levels of headings that are underlined."""
+_RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
+_TITLED = re.compile(r"(?![#>|+*-]\s?|\d+[.)]\s)[^\n]*\w")
 # So much of a section may say of what date it is.
 _SECTION_HEAD = 400
 # What has no more words goes with the first passage.
@@ -250,20 +254,34 @@ def iso_date(given: object) -> str:
 
 
 # Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
-def markdown_sections(text: str) -> list[ReadSection]:
-    """A text in Markdown, cut before each heading; nothing of it is lost."""
+def markdown_sections(text: str, underlines: Mapping[str, int] = MARKDOWN) -> list[ReadSection]:
+    """A text in Markdown, cut before each heading, of which underlined ones get hashes; nothing else of it is lost.
+
+    `underlines` has the level of each character that underlines a heading, or 0 where the first that does is highest.
+    """
     sections: list[ReadSection] = []
     heading, fence, level = "", "", 0
     lines: list[str] = []
-    for line in text.splitlines(keepends=True):
-        bare = line.lstrip()
-        if bare.startswith(("```", "~~~")):
+    rows, levels, place = text.splitlines(keepends=True), {one: own for one, own in underlines.items() if own}, 0
+    rules = (_RULE.fullmatch(row.rstrip()) for row in rows)
+    marks = [rule[1] if rule and rule[1] in underlines else "" for rule in rules]
+    while place < len(rows):
+        line, bare, used = rows[place], rows[place].lstrip(), 1
+        if bare.startswith(("```", "~~~")) and underlines is MARKDOWN:
             fence = "" if bare[:3] == fence else fence or bare[:3]
+        if not fence and not (place and rows[place - 1].strip()):
+            over, *below = marks[place : place + 3]
+            over = over if below[1:] == [over] else ""
+            title, mark = (rows[place + 1], over) if over else (line, "".join(below[:1]))
+            if mark and _TITLED.match(title):
+                own = levels.setdefault(mark + over, min(6, len(levels) + 1))
+                line, used = f"{'#' * own} {title.strip()}\n", 3 if over else 2
         found = "" if fence else heading_of(line)
         if found:
             sections.append(ReadSection("".join(lines), heading, level=level))
             heading, lines, level = found[:LONGEST_HEADING], [], len(line) - len(line.lstrip("#"))
         lines.append(line)
+        place += used
     sections.append(ReadSection("".join(lines), heading, level=level))
     return [section for section in sections if section.text]
 

@@ -5,6 +5,7 @@ the title or the date are text of the document, so that its author or another na
 """
 
 import re
+import string
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -149,6 +150,12 @@ def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     return ReadDocument(title or first, sections, front=date, about=about)
 
 
+def read_rst(data: bytes, path: Path, notice: Notice) -> ReadDocument:
+    """A text in reStructuredText, of which the headings are read and all else is text."""
+    sections = markdown_sections(decode(data, str(path), notice), dict.fromkeys(string.punctuation, 0))
+    return ReadDocument(next((one.heading for one in sections if one.heading), ""), sections)
+
+
 READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **OFFICE,
     ".csv": read_csv,
@@ -156,6 +163,7 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **dict.fromkeys((".htm", ".html"), read_html),
     **dict.fromkeys((".markdown", ".md"), read_markdown),
     ".pdf": read_pdf,
+    ".rst": read_rst,
     ".txt": read_text,
 }
 """The reader of each suffix of a document."""

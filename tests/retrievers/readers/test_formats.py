@@ -53,6 +53,8 @@ FORMATS = {
     "one.csv": lambda: b"one column\nUlm\n",
     "sep.csv": lambda: "sep=;\r\nTitle;Text\r\nUlm;Hoch, und alt.\r\n".encode("utf-16"),
     "a.md": lambda: MARKDOWN.encode(),
+    "two.md": lambda: f"One\n===\n{FILLER}\n\n- x\n---\n\nTwo\n---\n```\n\nNo\n---\n```\nSun.".encode(),
+    "a.rst": lambda: f"***\nOne\n***\n\n{FILLER}\n\nTwo\n~~~\nSun.\n\n== ==\na  b\n== ==\n\nFar\n***\nSea.".encode(),
     "a.html": lambda: HTML.encode(),
     "my_note.txt": lambda: b"A note.",
 }
@@ -98,6 +100,17 @@ FOUND = {
         "T",
         (f"# One\n{FILLER}\n```\n# no heading\n```", "", "One", "2023-01-02"),
         ("## Two\nSun.", "", "Two", "2023-01-02"),
+    ],
+    "two.md": [
+        "One",
+        (f"# One\n{FILLER}\n- x ---", "", "One", ""),
+        ("## Two\n```\nNo\n---\n```\nSun.", "", "Two", ""),
+    ],
+    "a.rst": [
+        "One",
+        (f"# One\n{FILLER}", "", "One", ""),
+        ("## Two\nSun. == == a b == ==", "", "Two", ""),
+        ("## Two\n### Far\nSea.", "", "Two › Far", ""),
     ],
     "a.html": [
         "The Mill",
