@@ -233,6 +233,7 @@ def test_a_passage_that_is_copied_is_no_item(asked, sentences, given):
     prediction, _ = asked(EVERYONE, passage, reply=reply)
     assert prediction.text.splitlines()[-1] == "- Ann [1]"
     assert [one.cause for one in prediction.record.degradations] == ([] if given else ["NoItem"])
+    assert not prediction.record.touched
 
 
 FINDINGS = "List all kinds of findings that your documents do not say something."
@@ -412,7 +413,7 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     )
     assert prediction.text == "|  | Nile | Thames |\n| --- | --- | --- |\n| length | 6,650 km [1] | 346 km [2] |"
     assert prediction.record.written.table == [["", "Nile", "Thames"], ["length", "6,650 km [1]", "346 km [2]"]]
-    assert [note.cause for note in prediction.record.degradations] == ["NoRow"]
+    assert ([note.cause for note in prediction.record.degradations], prediction.record.touched) == (["NoRow"], False)
     assert [one.text for one in prediction.record.written.statements if not one.given] == [
         *["the sea [1]", "9 m [1]", "347 km [1]"]
     ]
