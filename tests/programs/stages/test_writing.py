@@ -530,3 +530,7 @@ def test_long_runs_of_marks_around_citations_are_gone_through_once(run):
     assert without_citations("Kiel won [Score: 3-1] [Source: 2][来源：3].") == "Kiel won [Score: 3-1]."
     assert cited_in("Paris [2-4].") == [2, 3, 4]
     assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."
+    assert (
+        with_citations("By passage 2, 4 trains run [4]. 见文档2。", {2: 1, 4: 2})
+        == "By passage 1, 4 trains run [2]. 见文档1。"
+    )
