@@ -59,7 +59,10 @@ def with_citations(text: str, numbers: Mapping[int, int]) -> str:
         space = found[0][: len(found[0]) - len(found[0].lstrip())]
         return f"{space}{kept}" if kept else ""
 
-    return _CITATION.sub(renumbered, text).strip()
+    def pointed(found: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda number: str(numbers.get(int(number[0]), number[0])), found[0])
+
+    return _POINTER.sub(pointed, _CITATION.sub(renumbered, text)).strip()
 
 
 def cited_with(text: str, numbers: Sequence[int]) -> str:

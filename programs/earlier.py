@@ -17,7 +17,7 @@ Findings = Mapping[Key, QuizRecord]
 
 def key_of(text: str, answer_type: str, choices: Iterable[str]) -> Key:
     """What a quiz asks, in whatever case and with or without its question mark."""
-    return " ".join(text.casefold().split()).rstrip(" ?!."), answer_type, tuple(choices)
+    return " ".join(text.casefold().split()).lstrip("¿¡").rstrip(" ?!.？！。؟"), answer_type, tuple(choices)
 
 
 def findings_of(records: Iterable[QuestionRecord]) -> Findings:

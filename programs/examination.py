@@ -197,7 +197,7 @@ class Examination(Stage):
             if found.reply is None and found.leading is not None and found.leader_is_fixed:
                 await self._ask_for_gate(found)
         self._conclude(found, decided, self._why_stopped(found, decided))
-        self._mark(found)
+        await self._mark(found)
         return found
 
     async def of_draft(
@@ -314,14 +314,14 @@ class Examination(Stage):
         left = f"the {found.left} draws" if found.left > 1 else "the draw"
         return f"{left} left could not change {what}"
 
-    def _mark(self, found: Examined) -> None:
+    async def _mark(self, found: Examined) -> None:
         """Record where draws that failed could have changed the verdict, or the answer of a known quiz."""
         kept = [draw for draw in found.made if draw.error is None]
         if len(kept) == found.drawn:
             return
         first = next((place for place, draw in enumerate(found.made) if draw.error is not None), 0)
         leading = max(found.clusters, key=len, default=[-1])
-        decision = self._decision(replace(found, made=kept))
+        decision = await self._decided(replace(found, made=kept))
         settled = isinstance(decision, Verdict) and decision.known is found.known
         if not settled or (found.known and first < leading[0]):
             self._note_lost(found, "took the verdict of the draws that were made")

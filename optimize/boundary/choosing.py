@@ -85,8 +85,8 @@ class Learner:
         self.roots = sorted({one.root for one in outcomes})
         order = {root: place % FOLDS for place, root in enumerate(self.roots)}
         count = min((len(one.rights) for one in outcomes), default=0)
-        if len(outcomes) < FEWEST or len(self.roots) < FEWEST:
-            raise InputError(f"{len(outcomes)} questions are too few to learn from: {FEWEST} at least")
+        if len(self.roots) < FEWEST:
+            raise InputError(f"{len(self.roots)} questions are too few to learn from: {FEWEST} at least")
         self.fold = np.array([order[one.root] for one in outcomes])
         # Where memory is not asked, nothing is decided by its answer.
         self.first = int(count > 1 and not any(one.draft for one in outcomes))

@@ -27,7 +27,7 @@ from keqa.optimize.boundary.check import Figures, check_model, figures_of, readi
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, from_memory, quizzes_of
 from keqa.optimize.logistic import FOLDS, Fit
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
-from keqa.programs.boundary.asked import KnownQuiz, balanced
+from keqa.programs.boundary.asked import MOST_EXAMPLES, KnownQuiz, balanced
 from keqa.programs.boundary.light import Aspect, CertaintyTarget, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
@@ -261,10 +261,8 @@ def train_prompted(
     learned, rest = _divided(checked_quizzes([from_memory(one) for one in collected]))
     examples = [_known(quiz, threshold) for quiz in learned]
     random.Random(seed).shuffle(examples)
-    shown, about = (
-        balanced(examples, k) if show == "balanced" else examples,
-        _about(collected, learned, threshold=threshold),
-    )
+    shown = balanced(examples, k) if show == "balanced" else examples[:MOST_EXAMPLES]
+    about = _about(collected, learned, threshold=threshold)
     made: dict[str, Any] = {"show": show, "k": k, "embedder": embedder, "certainty": "by_types"}
     model = PromptedModel(examples=shown, **_learned(learned), about=about, **made)
     with dspy.context(lm=lm):

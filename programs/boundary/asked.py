@@ -164,7 +164,7 @@ def _weights(path: str) -> str:
     return fingerprint(path)
 
 
-_MOST_EXAMPLES, _LONGEST = 5000, 4000
+MOST_EXAMPLES, _LONGEST = 5000, 4000
 
 Text = Annotated[str, Field(max_length=_LONGEST)]
 
@@ -190,7 +190,7 @@ class PromptedModel(AskedModel):
     show: Literal["balanced", "nearest"] = "balanced"
     k: Annotated[int, Field(ge=0, le=64)] = 8
     embedder: EmbedderName = "hashing-256"
-    examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES)
+    examples: list[KnownQuiz] = Field(default=[], max_length=MOST_EXAMPLES)
     instruction: Text | None = None
 
     def _asked(self) -> Any:

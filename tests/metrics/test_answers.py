@@ -261,6 +261,8 @@ def test_an_option_of_signs_is_an_answer():
     choices = ["The Thames.", "the  SEINE", "6或－4", "6或4"]
     assert normalize("thames", "choice", choices) == normalize("a", "choice", choices) == "thames"
     assert exact_match("Seine!", ["B"], "choice", choices)
+    # In small letters this one is two characters, and no option's letter.
+    assert not same_answer("İ", "I", "choice", ["I", "no"])
 
 
 def test_what_could_be_either_is_neither():

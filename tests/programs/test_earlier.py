@@ -4,7 +4,7 @@ import pytest
 from fixtures.replies import Replies
 
 from keqa.programs import KEQA
-from keqa.programs.earlier import findings_of, knowing
+from keqa.programs.earlier import findings_of, key_of, knowing
 from keqa.programs.prediction import QuizAnswered
 
 FIRST, SECOND = "Who wrote it, and where was the author born?", "How old is the author of it?"
@@ -53,9 +53,12 @@ def test_a_follow_up_that_could_not_be_made_to_stand_alone_settles_nothing(progr
         assert {one.earlier for one in findings_of([record]).values()} == settled
 
 
+@pytest.mark.parametrize(("asked", "bare"), [("三体是谁写的？", "三体是谁写的"), ("¿Quién es Ana?", "Quién es Ana")])
+def test_a_question_is_the_same_without_its_marks(asked, bare):
+    assert key_of(asked, "short", ()) == key_of(bare, "short", ())
+
+
 @pytest.mark.parametrize("text", ["Who invented C++?", "Who invented C#?"])
 def test_signs_tell_questions_apart(text):
-    from keqa.programs.earlier import key_of
-
     assert key_of(text, "short", ()) != key_of("Who invented C?", "short", ())
     assert key_of(text, "short", ()) == key_of(f"  {text.upper()} ", "short", ())

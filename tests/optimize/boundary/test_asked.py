@@ -225,7 +225,7 @@ def test_labels_are_kbms_by_hand(drawn, mastery, certainty):
     assert labels(quiz) == (mastery >= 0.9, certainty >= 0.9)
 
 
-def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune):
+def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune, monkeypatch):
     some = towns()
     read = [one.model_copy(update={"reference": f"Of {one.quiz}"}) for one in some.quizzes]
     both = replace(some, quizzes=[*some.quizzes, *read])
@@ -239,6 +239,9 @@ def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune):
     assert check_model(fresh, [both]).quizzes == 40
     engine, lm = judging()
     assert len(train_prompted([both], lm, k=4, show="nearest").model.examples) == 32
+    # Of more than a file may hold, some are shown.
+    monkeypatch.setattr("keqa.optimize.boundary.train.MOST_EXAMPLES", 20)
+    assert len(train_prompted([both], lm, k=4, show="nearest").model.examples) == 20
     assert not any("Of Who" in prompt for prompt in engine.prompts)
 
 

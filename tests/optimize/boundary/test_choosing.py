@@ -92,6 +92,7 @@ def test_outcomes_with_drafts_alone_have_one_step():
     ("outcomes", "message"),
     [
         (LEARNED[:20], "20 questions are too few"),
+        ([one.model_copy(update={"id": str(place % 40)}) for place, one in enumerate(LEARNED)], "40 questions are too"),
         ([one.model_copy(update={"right": False}) for one in LEARNED], "every one wrong"),
     ],
 )

@@ -233,6 +233,7 @@ def test_a_passage_that_is_copied_is_no_item(asked, sentences, given):
     prediction, _ = asked(EVERYONE, passage, reply=reply)
     assert prediction.text.splitlines()[-1] == "- Ann [1]"
     assert [one.cause for one in prediction.record.degradations] == ([] if given else ["NoItem"])
+    assert not prediction.record.touched
 
 
 FINDINGS = "List all kinds of findings that your documents do not say something."
@@ -412,7 +413,7 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     )
     assert prediction.text == "|  | Nile | Thames |\n| --- | --- | --- |\n| length | 6,650 km [1] | 346 km [2] |"
     assert prediction.record.written.table == [["", "Nile", "Thames"], ["length", "6,650 km [1]", "346 km [2]"]]
-    assert [note.cause for note in prediction.record.degradations] == ["NoRow"]
+    assert ([note.cause for note in prediction.record.degradations], prediction.record.touched) == (["NoRow"], False)
     assert [one.text for one in prediction.record.written.statements if not one.given] == [
         *["the sea [1]", "9 m [1]", "347 km [1]"]
     ]
@@ -529,3 +530,7 @@ def test_long_runs_of_marks_around_citations_are_gone_through_once(run):
     assert without_citations("Kiel won [Score: 3-1] [Source: 2][来源：3].") == "Kiel won [Score: 3-1]."
     assert cited_in("Paris [2-4].") == [2, 3, 4]
     assert with_citations("Paris [2][9] and Rome [4].", {2: 1, 4: 2}) == "Paris [1] and Rome [2]."
+    assert (
+        with_citations("By passage 2, 4 trains run [4]. 见文档2。", {2: 1, 4: 2})
+        == "By passage 1, 4 trains run [2]. 见文档1。"
+    )
