@@ -1,6 +1,7 @@
 """The command line: ``keqa`` and ``python -m keqa``."""
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -41,6 +42,9 @@ def main() -> None:
         from keqa.storage.redaction import guard_streams
 
         guard_streams()
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            # A question may come from a file in another encoding.
+            sys.stdin.reconfigure(errors="surrogateescape")
         _run()
     except KeyboardInterrupt:
         _leave(stops.report())
