@@ -1,6 +1,7 @@
 """The command line: ``keqa`` and ``python -m keqa``."""
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ _KEPT = {
     "view": "the runs are as they were",
     "index": "an index that was there before is untouched; the same command builds the new one, and resumes a dense "
     "one or one of Elasticsearch",
+    "chat": "questions and answers are kept unless --no-keep is given; --resume last goes on",
+    "boundary": "draws that were made are kept; the same command makes the others",
     "serve": "questions in work got the time of --grace to end",
 }
 _WAITING = ("evaluate", "compare", "reproduce", "compile", "documents")
@@ -41,6 +44,9 @@ def main() -> None:
         from keqa.storage.redaction import guard_streams
 
         guard_streams()
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            # A question may come from a file in another encoding.
+            sys.stdin.reconfigure(errors="surrogateescape")
         _run()
     except KeyboardInterrupt:
         _leave(stops.report())

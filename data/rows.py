@@ -141,7 +141,7 @@ class _Json:
                 raise self.error(malformed(error)) from error
             else:
                 # A number that the end of what was read cuts off looks complete; what follows a value decides.
-                if self.ended or self.buffer[end : end + 1] in (",", "]"):
+                if self.ended or self.buffer[end : end + 1] in (",", "]", *_SPACE):
                     self.place = end
                     return value
             self.more()

@@ -38,9 +38,10 @@ def from_memory(stage: Generation) -> Source:
 
 def from_contexts(example: Example) -> Parts:
     """The passages that come with a question, in their order; none of their roles is given."""
-    if not example.context:
-        raise InputError("no passages come with it")
-    return tuple((passage.title, passage.text) for passage in example.context)
+    # A page may be empty, of which a file of documents has none.
+    if found := tuple((passage.title, passage.text) for passage in example.context if passage.text.strip()):
+        return found
+    raise InputError("no passages come with it")
 
 
 def from_index(retriever: Retriever, k: int) -> Source:

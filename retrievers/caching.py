@@ -77,7 +77,9 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
                 "kept: give it one, a dataclass with passages and source_hash, or ask with --no-cache"
             )
         if manifest != known:
-            kept = [_FORMAT, type(self.retriever).__name__, dataclasses.asdict(manifest)]  # type: ignore[arg-type]
+            # The vectors of an index and its words have one manifest.
+            parts = getattr(self.retriever, "retrievers", (self.retriever,))
+            kept = [_FORMAT, *(type(one).__name__ for one in parts), dataclasses.asdict(manifest)]  # type: ignore[arg-type]
             digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
             self._known = (manifest, digest)
         return digest

@@ -235,10 +235,11 @@ class _Plan:
     def _take(self, origin: Origin, passages: Sequence[Passage]) -> None:
         own = self.changer.ids_of(origin.path) if origin.path in self.files else []
         stored = self.changer.stored(own)
-        taken = self.changer.held([passage.id for passage in passages]) - set(own) - set(self.gone)
+        free = {*own, *self.gone}
+        taken = self.changer.held([passage.id for passage in passages]) - free
         ids: dict[str, None] = {}
         for passage in passages:
-            unique = self._unique(passage.id, taken, ids)
+            unique = self._unique(passage.id, taken, free, ids)
             ids[unique] = None
             named = passage if unique == passage.id else replace(passage, id=unique)
             known = stored.get(unique)
@@ -248,13 +249,16 @@ class _Plan:
         self.gone.update(dict.fromkeys(one for one in own if one in stored and one not in ids))
         self.changes[origin.path] = FileChange(origin.digest, tuple(ids))
 
-    def _unique(self, wanted: str, taken: set[str], ids: Mapping[str, None]) -> str:
+    def _unique(self, wanted: str, taken: set[str], free: set[str], ids: Mapping[str, None]) -> str:
         """An id as a build would make it: one that another passage has gets a suffix."""
-        candidate, free, number = wanted, wanted not in taken, 1
-        while not free or candidate in ids or candidate in self.new:
+        candidate, number = wanted, 1
+        while (
+            candidate in ids
+            or candidate in self.new
+            or (candidate in taken if number == 1 else candidate not in free and self.changer.held([candidate]))
+        ):
             number += 1
             candidate = f"{wanted}~{number}"
-            free = candidate in self.gone or not self.changer.held([candidate])
         return candidate
 
     def drop(self, paths: Iterable[str]) -> None:

@@ -19,6 +19,8 @@ from keqa.storage.redaction import visible_line
 HEAD = 1000
 """So many of the first passages are looked at before any is indexed."""
 
+_OFTEN = 10
+
 
 class PassageIntake:
     """Goes through passages once, and knows afterwards what an index of them says about itself."""
@@ -96,13 +98,17 @@ class SeenIds:
     def __init__(self) -> None:
         self._size = 0
         self._table = array("Q", bytes(8 * 1024))
+        # Of ids that come often, the last suffix: to count up to it each time takes the square of how often.
+        self._last: dict[str, int] = {}
 
     def unique(self, passage_id: str) -> str:
         """Return the id, or the id with the first suffix that makes it new, and remember it."""
-        candidate, number = passage_id, 1
+        candidate, number = passage_id, self._last.get(passage_id, 1)
         while not _insert(self._table, hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
             number += 1
             candidate = f"{passage_id}~{number}"
+        if number > _OFTEN:
+            self._last[passage_id] = number
         self._size += 1
         if self._size * 3 > len(self._table) * 2:
             larger = array("Q", [0]) * (2 * len(self._table))

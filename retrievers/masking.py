@@ -31,12 +31,12 @@ def naming(answers: Iterable[str]) -> re.Pattern[str] | None:
     """What finds answers in a passage; None where there are none."""
     # The longest first: of a name within another one nothing may be left.
     found = sorted((answer for answer in answers if answer.strip()), key=len, reverse=True)
-    spelled = "|".join(map(re.escape, found))
-    if not spelled:
+    if not found:
         return None
     # Beside Chinese a word ends without a space.
     word = rf"[^\W{UNSPACED}]"
-    return re.compile(rf"(?<!{word})(?:{spelled})(?!{word})" if spelled.isascii() else spelled, re.IGNORECASE)
+    spelled = (rf"(?<!{word}){re.escape(one)}(?!{word})" if one.isascii() else re.escape(one) for one in found)
+    return re.compile("|".join(spelled), re.IGNORECASE)
 
 
 def _masked(hit: Hit, pattern: re.Pattern[str]) -> Hit:

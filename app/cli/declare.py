@@ -202,8 +202,10 @@ def _written(command: str, declared: Mapping[str, _Declared], values: Mapping[st
         texts = [_shareable(part, about["place"]) for part in (value if isinstance(value, list) else [value])]
         if about["kind"] == "argument":
             arguments += texts
+        elif isinstance(value, bool):
+            options.append(flag_of(name if value else f"no_{name}"))
         else:
-            options += [flag_of(name)] if value is True else [part for text in texts for part in (flag_of(name), text)]
+            options += [part for text in texts for part in (flag_of(name), text)]
     return shlex.join(["keqa", command, *arguments, *options])
 
 

@@ -123,8 +123,13 @@ def test_a_second_signal_does_not_wait(tmp_path, questions):
 
 
 def test_a_question_that_is_stopped_does_not_wait_for_its_calls(tmp_path):
-    with OpenAIServer(reply=lambda messages, n, body: ["never"], latency=300) as server:
-        process = begin("ask", "Why?", "--lm", "openai/scripted", "--api-base", server.api_base, tmp_path=tmp_path)
+    (tmp_path / "latin-1.txt").write_bytes("Wo ist München?".encode("latin-1"))
+    with (
+        OpenAIServer(reply=lambda messages, n, body: ["never"], latency=300) as server,
+        open(tmp_path / "latin-1.txt") as question,
+    ):
+        asked = ["ask", "-", "--lm", "openai/scripted", "--api-base", server.api_base]
+        process = begin(*asked, tmp_path=tmp_path, stdin=question, environment={"PYTHONIOENCODING": "utf-8:strict"})
         until(lambda: server.count >= 1, process)
         assert stop(process, signal.SIGTERM)[1].endswith("the same command makes only the other calls\n")
 

@@ -144,6 +144,8 @@ def test_an_element_and_a_document_are_bounded_however_they_are_packed(tmp_path,
     path.write_bytes(gzip.compress(b'[{"a": 1}, "' + b"a" * 10_000_000))
     with pytest.raises(InputError, match="record 2, line 1: longer than"):
         list(elements(path, chunk=10_000))
+    path.write_bytes(gzip.compress(b"[" + b" \n,".join([b'{"a": 1}'] * 20_000) + b"]"))
+    assert len(list(elements(path, chunk=10_000))) == 20_000
     with pytest.raises(InputError, match="the most that is read"):
         json_document(path)
 

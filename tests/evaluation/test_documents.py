@@ -37,7 +37,7 @@ def test_documents_from_contexts_and_from_an_index(tmp_path, retriever):
     found = from_index(retriever("One.", "Two.", "Three."), 2)
     make_documents(EXAMPLES[:1], found, tmp_path / "b.jsonl", origin="found")
     assert [one["text"] for one in lines(tmp_path / "b.jsonl")[0]["passages"]] == ["One.", "Two."]
-    bare = [Example("q9", "Who?", ("x",))]
+    bare = [Example("q9", "Who?", ("x",), context=(ContextPassage("An empty page", ""),))]
     for source in (from_contexts, from_index(retriever(), 2)):
         assert list(make_documents(bare, source, tmp_path / "c.jsonl", origin="none").without) == ["q9"]
 

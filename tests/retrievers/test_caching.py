@@ -97,6 +97,10 @@ def test_two_indexes_share_a_file(cache, index, tmp_path, passages):
     with CachingRetriever(hybrid, tmp_path / "runs" / "retrievals.sqlite") as third:
         assert third.search("zebra") == third.search("zebra") == hybrid.search("zebra")
         assert (third.hits, third.misses) == (1, 1)
+    # As an index that is searched by its words, and by its vectors.
+    otherwise = HybridRetriever([index, type("Otherwise", (Counted,), {})(other)])
+    with CachingRetriever(otherwise, tmp_path / "runs" / "retrievals.sqlite") as fourth:
+        assert (fourth.search("zebra"), fourth.misses) == (hybrid.search("zebra"), 1)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ def test_seen_ids_grow():
     seen = SeenIds()
     assert [seen.unique(str(n)) for n in range(20_000)] == [str(n) for n in range(20_000)]
     assert seen.unique("19999") == "19999~2"
+    assert [seen.unique("a") for _ in range(20_000)] == ["a", *(f"a~{n}" for n in range(2, 20_001))]
 
 
 @given(st.lists(st.sampled_from(["a", "a~2", "a~2~2", "b"]), min_size=1, max_size=30))

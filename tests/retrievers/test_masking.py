@@ -19,6 +19,7 @@ class Found:
         (["Ann", "Ann Lee"], "ann lee, Ann and Annika", "MASK, MASK and Annika"),
         (["奥斯陆"], "首都是奥斯陆市", "首都是MASK市"),
         (["15"], "年假15天，共2015人", "年假MASK天，共2015人"),
+        (["Beyoncé", "Bey"], "Beyoncé, or Bey, beyond", "MASK, or MASK, beyond"),
         (["C++ (2)"], "In C++ (2).", "In MASK."),
         ([""], "Ann", "Ann"),
         ([], "Ann", "Ann"),

@@ -71,6 +71,7 @@ def run(*typed):
             ["reproduce", "paper", "--data=NQ:~/in//a.jsonl", "--data", "strategyqa"],
             "keqa reproduce paper --data NQ:a.jsonl --data strategyqa",
         ),
+        (["ask", "Who?", "--no-cite", "--draft"], "keqa ask 'Who?' --draft --no-cite"),
         (["compile", "-op", "--embedder", "/srv/models/e5"], "keqa compile --out p --embedder e5"),
     ],
 )
