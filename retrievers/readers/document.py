@@ -170,7 +170,7 @@ class ReadDocument:
             own = lead or (heading and f"{'#' * (section.level or 1)} {heading}")
             lines = [*(f"{'#' * one.level} {one.heading}" for one in outer), *filter(None, [own])]
             above += [line for line in lines if (lead or pieces) and line not in above]
-            headings.append(_path_of([one.heading for one in (*outer, section)]))
+            headings.append(_path_of([*outer, section]))
             if pieces:
                 # The title stands with each passage.
                 again = [line for line in lines if heading and heading_of(line) != self.title]
@@ -196,7 +196,11 @@ class ReadDocument:
         above: list[ReadSection] = []
         for section in self.sections:
             above = [one for one in above if one.level < section.level]
-            yield section, above[lone:]
+            outer = above[lone:]
+            # They are repeated in every passage.
+            while outer and len(_path_of([*outer, section])) > LONGEST_HEADING:
+                outer = outer[1:]
+            yield section, outer
             above = [*above, section] if section.level else above
 
     def _dates(self, file: str) -> Callable[[str], str]:
@@ -213,10 +217,8 @@ class ReadDocument:
         return lambda text: (not self.records and stated_date(text[:_SECTION_HEAD])) or whole
 
 
-def _path_of(headings: Sequence[str]) -> str:
-    """Headings from the outermost on, of which those are left out that are too many to be shown."""
-    path = BELOW.join(filter(None, headings))
-    return path if len(path) <= LONGEST_HEADING or len(headings) < 2 else _path_of(headings[1:])
+def _path_of(sections: Sequence[ReadSection]) -> str:
+    return BELOW.join(one.heading for one in sections if one.heading)
 
 
 def _lead(text: str, heading: str, level: int) -> tuple[str, str]:

@@ -210,6 +210,9 @@ def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
         [f"## {country}", "### Holidays"] for country in ("France", "Spain") for _ in range(len(found) // 2)
     ]
     assert len(found) > 4
+    deep = read(tmp_path / "e.md", f"# A\n## {'b' * 200}\n### {'c' * 200}\n#### D\nText.\n# E\n".encode())
+    assert deep[0].text.splitlines()[-3:] == ["#### D", "Text.", "# E"]
+    assert deep[0].place.heading == f"{'c' * 200} › D"
     pages = read(tmp_path / "c.html", b"<h1>One</h1><h2>Holidays</h2>25 days.<h1>Two</h1><h2>Holidays</h2>22 days.")
     assert [(one.text, one.place.heading) for one in pages] == [
         ("# One\n## Holidays\n25 days.", "One › Holidays"),
