@@ -166,8 +166,7 @@ None passes as well: without one a method can be looked at, if not asked.
 LMS = Kind("an object with the language models task, consistency and utility", _read_lms)
 GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 EMBEDDER = Kind(
-    "an embedder, or the name of one",
-    lambda value: value if isinstance(value, str) else _has(value, "", "embed"),
+    "an embedder, or the name of one", lambda value: value if isinstance(value, str) else _has(value, "", "embed")
 )
 CHOOSER = Kind("a chooser, or its file", lambda value: _has(value, _CHOOSERS, "choose", "steps"))
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)

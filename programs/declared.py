@@ -128,8 +128,7 @@ class DeclaredKeqa(CommonSettings):
     decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
     examine: Annotated[bool, About("Retrieve for every quiz.")] = True
     look_first: Annotated[
-        bool,
-        About("Over documents of your own, ask the memory also for what they speak of, before they are searched."),
+        bool, About("Over documents of your own, ask the memory also for what they speak of, before they are searched.")
     ] = True
     """Unless guesses are wanted, search for a quiz before it is examined, and read it from the passages without an
     examination where its names, numbers or words stand in them: what somebody's documents speak of, a language model
@@ -145,10 +144,7 @@ class DeclaredKeqa(CommonSettings):
     ] = True
     select: Annotated[
         bool | Select,
-        About(
-            "Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
-            kind=bool,
-        ),
+        About("Put the sentences closest to triples that the question needs beside the passages (KS-LLM).", kind=bool),
     ] = False
     """KS-LLM's evidence: ``beside`` the passages (True is the same) or ``instead`` of them."""
     listwise: Annotated[bool, _switch("Judge the passages of a quiz in one call, and not each by itself.")] = False

@@ -35,13 +35,7 @@ from keqa.programs.gate import (
     smallest_wave,
 )
 from keqa.programs.records import fraction_text
-from keqa.programs.stages.probabilities import (
-    NoProbabilitiesError,
-    first_tokens,
-    likelihood,
-    likelihoods_of,
-    model_of,
-)
+from keqa.programs.stages.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerQuiz, JudgeConsistency
 

@@ -314,11 +314,9 @@ class QuizAnswered(QuizProgress):
     earlier: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"No answer: {self.text}"
-            if self.answer is None
-            else f"{_marked('Answer', self)}: {self.text} {self.answer}"
-        )
+        if self.answer is None:
+            return f"No answer: {self.text}"
+        return f"{_marked('Answer', self)}: {self.text} {self.answer}"
 
 
 def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:

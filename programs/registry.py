@@ -228,13 +228,10 @@ def takes(method: Method) -> set[str]:
 
 def roles_of(method: Method) -> set[str]:
     """The roles of the language models that a method may ask; all of them where its parts ask, as those of KEQA do."""
-    own = set(getattr(load_class(method.target), "roles", {}).values()) or {
-        "task",
-        "consistency",
-        "utility",
-        "boundary",
-    }
-    return own | ({"boundary"} if "model" in takes(method) else set())
+    own = set(getattr(load_class(method.target), "roles", {}).values())
+    return (own or {"task", "consistency", "utility", "boundary"}) | (
+        {"boundary"} if "model" in takes(method) else set()
+    )
 
 
 def compilable(method: Method) -> bool:

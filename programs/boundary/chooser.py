@@ -228,11 +228,7 @@ class Features:
             if k != place:
                 with_what = [likes[k], f"{likes[k]}|{asks}", f"{likes[k]}|{own.type}", f"{likes[k]}|{noun}"]
                 with_what += [f"{likes[k]}|{self.compares}{asks}", f"{own.type}|{other.type}", f"{asks}|{other.type}"]
-                with_what += [
-                    f"{likes[k]}|{self.sentences}",
-                    f"{likes[k]}|long {self.long}",
-                    f"{likes[k]}|{self.plain}",
-                ]
+                with_what += [f"{likes[k]}|{one}" for one in (self.sentences, f"long {self.long}", self.plain)]
                 compared += [f"{way} by {WAYS[k]} {one}" for one in with_what]
         if len(self.answers) > 2:
             others = [one for k, one in enumerate(self.answers) if k != place]

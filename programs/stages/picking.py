@@ -175,8 +175,7 @@ class Picking(Stage):
         found: list[Verdict | None] = [None] * len(hits)
         if self.together is not None and len(hits) > 1:
             texts = [hit.passage.rendered for hit in hits]
-            reference = self.reference
-            demos = None
+            reference, demos = self.reference, None
             if reference is not None:
                 demos = lambda: [demo for text in texts for demo in reference(quiz, text) or ()]  # noqa: E731
             read = [shown(hit.passage) for hit in hits]
