@@ -90,6 +90,17 @@ def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     assert keqa_command(*asked, "--tries", 4).json()["quizzes"][0]["tries"] == 4
 
 
+def test_the_command_that_builds_an_index_takes_its_defaults(keqa_command, folder):
+    (folder / "notes.txt").write_text("1871, 1902")
+    (folder / "keqa.toml").write_text("k = 2\n[index]\nlanguage = 'fr'\n")
+    assert shown(keqa_command)["[index] language"] == ("fr", "keqa.toml")
+    assert "(fr)" in keqa_command("index", "notes.txt", "--out", "i").fine()
+    # It means nothing to this engine.
+    (folder / "keqa.toml").write_text("[index]\nseparator = '; '\n")
+    assert keqa_command("config", "trust").code == 0
+    assert "Indexed 1 passage" in keqa_command("index", "notes.txt", "--out", "i").fine()
+
+
 @pytest.mark.server
 def test_an_address_belongs_to_its_language_model(keqa_command, server, own, monkeypatch):
     own.write_text(f'lm = "openai/other"\napi_base = "{server.api_base}"\n')
