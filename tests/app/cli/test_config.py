@@ -239,7 +239,10 @@ def test_secrets_are_never_shown(keqa_command, own, monkeypatch):
 def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
     keqa_command, folder, own, server, own_index, monkeypatch
 ):
-    own.write_text('tries = 3\nembedder = "local/x"\nretriever = "bm25"\ncalibrated_on = "x.jsonl"\n')
+    own.write_text(
+        'tries = 3\nembedder = "local/x"\nretriever = "bm25"\ncalibrated_on = "x.jsonl"\n'
+        "full = true\ncost_per_call = 0.01\n"
+    )
     for name, value in {"INDEX": own_index, "LM": "openai/scripted", "API_BASE": server.api_base}.items():
         monkeypatch.setenv(f"KEQA_{name}", str(value))
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -247,11 +250,12 @@ def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
     for command in (
         ["evaluate", "closed-book", *testbed],
         ["compare", "runs"],
-        ["ask", "To whom is the mayor of Carmouth married?"],
+        ["ask", "To whom is the mayor of Carmouth married?", "--json"],
         ["reproduce", "--list"],
     ):
         ended = keqa_command(*command)
         assert ended.code == 0, (command, ended.err)
+    assert "nowhere is missing" in keqa_command("boundary", "train", "nowhere", "--out", "model.json").err
     monkeypatch.delenv("KEQA_LM")
     keqa_command("evaluate", "closed-book", *testbed[:3], "--out", "other").fine()
     for command, flag in (
