@@ -160,8 +160,8 @@ def _engine_of(options: Any) -> tuple[Engine, dict[str, Any]]:
     for one, value in own.items():
         if value is not None and one not in takes[name]:
             of = " and ".join(engine for engine, names in takes.items() if one in names)
-            flag = flag_of(one)
-            raise MisplacedOptionError(f"{flag} is for --engine {of}, not for {name}: leave it out", flag)
+            why = f"{flag_of(one)} is for --engine {of}, not for {name}: leave it out"
+            raise MisplacedOptionError(why, flag_of(one))
     return engines[name], own
 
 
