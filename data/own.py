@@ -61,7 +61,7 @@ def iter_examples(path: Path | str, *, unanswerable: bool = False) -> Iterator[E
         raise InputError(f"{path} is not there, or is no file")
     suffix = plain_suffix(path)
     if suffix in (".jsonl", ".ndjson"):
-        rows = _jsonl_rows(path)
+        rows = (replace(row, value=_named(row.value)) for row in json_lines(path))
     elif suffix in (".csv", ".tsv"):
         rows = _csv_rows(path, "\t" if suffix == ".tsv" else None)
     else:
@@ -78,10 +78,6 @@ def sort_examples(items: Iterable[Any]) -> Loaded:
 def _read(rows: Iterable[SourceRow], unanswerable: bool = False) -> Iterator[Example | Problem]:
     found = read_records(rows, partial(as_example, unanswerable=unanswerable), own=True)
     return (one for one in found if isinstance(one, Example | Problem))
-
-
-def _jsonl_rows(path: Path) -> Iterator[SourceRow]:
-    return (replace(row, value=_named(row.value)) for row in json_lines(path))
 
 
 def _named(fields: Any) -> dict[str, Any] | InputError:

@@ -6,13 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k, unpacked
 from keqa.retrievers.documents import scope_of
+from keqa.storage.files import Closing
 from keqa.storage.journal import SqliteStore
 
 _FORMAT = "keqa-retrievals-2"
@@ -26,7 +26,7 @@ class KeptHits(list[Hit]):
         self.seconds = seconds
 
 
-class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever"]):
+class CachingRetriever(SharedRetriever, Closing):
     """Finds what another retriever found before, in an index of the same manifest, and lets it search for the rest."""
 
     passes_on = True
@@ -86,9 +86,6 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
 
     def close(self) -> None:
         self._file.close()
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _key(index: str, query: str, k: int) -> str:

@@ -239,7 +239,13 @@ class _Plan:
         taken = self.changer.held([passage.id for passage in passages]) - free
         ids: dict[str, None] = {}
         for passage in passages:
-            unique = self._unique(passage.id, taken, free, ids)
+            # As a build makes them: an id that another passage has gets a suffix.
+            unique, number = passage.id, 1
+            while unique in ids or unique in self.new or unique in taken:
+                number += 1
+                unique = f"{passage.id}~{number}"
+                if unique not in ids:
+                    taken |= self.changer.held([unique]) - free
             ids[unique] = None
             named = passage if unique == passage.id else replace(passage, id=unique)
             known = stored.get(unique)
@@ -248,18 +254,6 @@ class _Plan:
             where[unique] = named
         self.gone.update(dict.fromkeys(one for one in own if one in stored and one not in ids))
         self.changes[origin.path] = FileChange(origin.digest, tuple(ids))
-
-    def _unique(self, wanted: str, taken: set[str], free: set[str], ids: Mapping[str, None]) -> str:
-        """An id as a build would make it: one that another passage has gets a suffix."""
-        candidate, number = wanted, 1
-        while (
-            candidate in ids
-            or candidate in self.new
-            or (candidate in taken if number == 1 else candidate not in free and self.changer.held([candidate]))
-        ):
-            number += 1
-            candidate = f"{wanted}~{number}"
-        return candidate
 
     def drop(self, paths: Iterable[str]) -> None:
         for path in paths:

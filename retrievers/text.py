@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -390,11 +390,6 @@ def query_terms(query: str, *languages: str) -> list[str]:
     kept += [term for term in joined if not CHINESE.issuperset(term)]
     kept = kept or [*(_term(word, code) for _, word, code in found), *joined]
     return list(dict.fromkeys(kept))[:MAX_QUERY_TERMS]
-
-
-def plain_words(query: str, language: str) -> Sequence[str]:
-    """Return the words of a query in lower case, as they are before stop words are dropped and the rest is stemmed."""
-    return list(analyzer(language, stem=False).analyze(clean_text(query)))
 
 
 def stop_words(language: str) -> frozenset[str]:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
-from keqa.cli.declare import argument, option
+from keqa.cli.declare import MisplacedOptionError, argument, option
 from keqa.cli.options import AS_JSON, AskedOptions
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.storage.redaction import visible_line
@@ -62,7 +62,8 @@ def ask(
     choices = choice or []
     kind = _answer_type(answer_type, choices)
     if as_json and (full or quiet):
-        raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
+        why = "--json prints the whole record and nothing else: leave out --full and --quiet"
+        raise MisplacedOptionError(why, "--full", "--quiet")
     if html is not None:
         from keqa.page import check_place, story_page, write_page
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from keqa.cli.console import Bars, emit, table, warn
-from keqa.cli.declare import Commands, argument, given, option, refuse_empty
+from keqa.cli.declare import Commands, MisplacedOptionError, argument, given, option, refuse_empty
 from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
@@ -198,7 +198,7 @@ def train(
         raise InputError(f"{out} is a folder; name a file, such as {out / 'model.json'}")
     for flag in given(options, model):
         if flag in _OPTIONS and options.kind not in _OPTIONS[flag]:
-            raise InputError(f"{flag} is none of --kind {options.kind}: leave it out")
+            raise MisplacedOptionError(f"{flag} is none of --kind {options.kind}: leave it out", flag)
     if options.kind == "chooser":
         _train_chooser(collected, out, options, as_json=as_json)
         return
@@ -278,7 +278,8 @@ def check(
 
     found: Any = read_model(model)
     if found.kind != "prompted" and asked.boundary_lm is not None:
-        raise InputError(f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one")
+        why = f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one"
+        raise MisplacedOptionError(why, "--boundary-lm", "--boundary-api-base")
     quizzes = [_read(folder) for folder in collected]
     with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
         figures = check_model(found, quizzes)

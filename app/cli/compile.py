@@ -86,16 +86,16 @@ class LearningOptions:
         check_models(self)
         left_out = "--no-boundary" if self.no_boundary else "--no-tuning" if self.no_tuning else None
         if left_out is not None and self.boundary_tries != LearningOptions.boundary_tries:
-            raise InputError(f"--boundary-tries is that of the boundary model, which {left_out} leaves out")
+            why = f"--boundary-tries is that of the boundary model, which {left_out} leaves out"
+            raise MisplacedOptionError(why, "--boundary-tries")
         searched = [name for name in ("demos", "judge_demos", "sets") if flag_of(name) in given(self)]
         if searched and self.optimizer != "bootstrap":
             flags = [*map(flag_of, searched)]
             why = f"{', '.join(flags)}: of --optimizer bootstrap, not of {self.optimizer}; leave it out"
             raise MisplacedOptionError(why, *flags)
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):
-            raise InputError(
-                f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
-            )
+            why = f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
+            raise MisplacedOptionError(why, "--reflection-lm", "--reflection-api-base")
 
     def arguments(self) -> dict[str, Any]:
         """As `keqa.compile` takes them, without the language model that reflects."""
@@ -143,7 +143,8 @@ class SourceOptions:
         if self.testbed and self.index is not None:
             raise MisplacedOptionError("--testbed has an index of its own: leave out --index", "--index")
         if self.val_limit is not None and self.val is None and not self.testbed:
-            raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
+            why = "--val-limit needs --val: without it a quarter of the training questions is held out"
+            raise MisplacedOptionError(why, "--val-limit")
 
     def questions(self, seed: int) -> tuple[list[Any], list[Any] | None, list[str], Mapping[str, Mapping[str, Any]]]:
         """To learn from and to choose by, what cannot be used, and methods' own arguments for these questions."""

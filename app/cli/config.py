@@ -157,7 +157,7 @@ def defaults(root: Any) -> dict[str, Any]:
             at = at.setdefault(part, {})
         many = {option.name: option.multiple for option in _options(command).values()}
         for one in given:
-            if one.command in ("", " ".join(path)) and one.name in many:
+            if one.command in ("", " ".join(filter(None, path))) and one.name in many:
                 value = _listed(one.value) if many[one.name] else one.value
                 # Called where the option is neither typed nor a variable.
                 at[one.name] = value if one.trusted else partial(_refuse, one)
@@ -188,7 +188,7 @@ def _read(path: Path, data: bytes, root: Any) -> Iterator[FileSetting]:
 
 
 def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: Any) -> Iterator[FileSetting]:
-    commands = dict(_commands(root.command, root))
+    commands = {tuple(filter(None, at)): one for at, one in _commands(root.command, root)}
     groups = {at[: len(at) - 1] for at in commands}
     for key, value in values.items():
         if isinstance(value, dict):
@@ -239,7 +239,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _commands(group: Any, context: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
-    for name in group.list_commands(context):
+    for name in (*group.list_commands(context), *getattr(group, "unnamed", ())):
         command = group.get_command(context, name)
         if isinstance(command, TyperGroup):
             yield from _commands(command, context, (*at, name))

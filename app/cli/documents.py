@@ -79,16 +79,15 @@ def source_of(
     before = f"{DOCUMENTS_ORIGIN}, " if testbed else ""
     if kind == "contexts":
         return from_contexts, f"{before}the passages of the questions"
-    if kind == "index":
-        from keqa.programs.fingerprint import digest, retriever_spec
+    from keqa.programs.fingerprint import digest, lm_spec, retriever_spec
 
+    if kind == "index":
         if index is None and not testbed:
             raise InputError("--from index needs --index: what is searched for each question")
         retriever = open_retriever(index, "any")
         described = digest([retriever_spec(retriever), top_k])
         return from_index(retriever, top_k), f"{before}found in an index, top {top_k} ({described})"
     from keqa.lms import check_reachable
-    from keqa.programs.fingerprint import digest, lm_spec
     from keqa.programs.stages.stage import Generation
 
     roles = model.roles()

@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from keqa.cli.console import emit, results, status, table, warn
-from keqa.cli.declare import Commands, argument, flag_of, option
+from keqa.cli.declare import Commands, MisplacedOptionError, argument, flag_of, option
 from keqa.cli.options import AS_JSON, INDEX
 from keqa.errors import InputError
 from keqa.storage.redaction import visible, visible_line
@@ -43,12 +43,15 @@ _SKIP_UNREADABLE = option("End with exit code 0 although something could not be 
 class _IndexGroup(TyperGroup):
     """Builds an index where no other command is named; the options are those of the engines that are registered."""
 
+    unnamed = (_BUILD,)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Make the command that builds, whose options need the registry, when it is wanted."""
+        return _build_command() if cmd_name == _BUILD else super().get_command(ctx, cmd_name)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Make the command, whose options need the registry, when it is wanted."""
-        if args and args[0] and args[0] in self.commands:
-            return super().parse_args(ctx, args)
-        self.commands[_BUILD] = _build_command()
-        return super().parse_args(ctx, [_BUILD, *args])
+        named = bool(args and args[0]) and args[0] in self.commands
+        return super().parse_args(ctx, args if named else [_BUILD, *args])
 
 
 index = Commands(name="index", cls=_IndexGroup, help="Make a searchable index of documents, change it, or look at one.")
@@ -157,7 +160,8 @@ def _engine_of(options: Any) -> tuple[Engine, dict[str, Any]]:
     for one, value in own.items():
         if value is not None and one not in takes[name]:
             of = " and ".join(engine for engine, names in takes.items() if one in names)
-            raise InputError(f"{flag_of(one)} is for --engine {of}, not for {name}: leave it out")
+            why = f"{flag_of(one)} is for --engine {of}, not for {name}: leave it out"
+            raise MisplacedOptionError(why, flag_of(one))
     return engines[name], own
 
 

@@ -173,9 +173,6 @@ class ProgramOptions:
         "Make every call again; by default DSPy's cache answers what was asked before.", default=False
     )
 
-    def check(self) -> None:
-        check_embedder(self)
-
 
 def check_embedder(options: Any) -> None:
     """Refuse an embedding model without the program that was compiled with it."""
@@ -378,7 +375,7 @@ class AskedOptions:
         from keqa.retrievers.watching import WatchedRetriever
 
         program, models, settings = self.program, self.models, self.method.settings()
-        program.check()
+        check_embedder(program)
         check_models(models)
         self.risk.check()
         with status().status("opening…"):

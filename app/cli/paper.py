@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
-from keqa.cli.declare import invocation, refuse_empty
+from keqa.cli.declare import MisplacedOptionError, invocation, refuse_empty
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import PaperOptions
 from keqa.cli.running import compiling, preset_rows, show_grids
@@ -66,7 +66,8 @@ def _check_options(models: LanguageModels, options: PaperOptions) -> None:
             "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"
         )
     if options.program is not None and options.embedder:
-        raise InputError("--embedder is that of the R that is built: leave it out with --program, which has its own")
+        why = "--embedder is that of the R that is built: leave it out with --program, which has its own"
+        raise MisplacedOptionError(why, "--embedder")
     if options.pilot is not None and not options.dry_run:
         raise InputError("--pilot says what a --dry-run may expect: give both, or neither")
 

@@ -270,7 +270,9 @@ def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn
     path = run_path(folder, label)
     lines = list(iter_lines(path)) if path.exists() else []
     roles = [pair for line in lines if line.record is not None for pair in line.record.cost.by_role.items()]
-    spent = [(models[name], Spent(one.samples, one.prompt_tokens, one.completion_tokens)) for name, one in roles]
+    # A boundary model without a language model of its own asks that of the task.
+    charged = [(models.get(name, models["task"]), one) for name, one in roles]
+    spent = [(model, Spent(one.samples, one.prompt_tokens, one.completion_tokens)) for model, one in charged]
     found = {model: total(one for of, one in spent if of == model) for model in models.values()}
     return (len(lines), found) if lines else None
 

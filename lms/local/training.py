@@ -383,8 +383,8 @@ class _Training:
         note: dict[str, Any] = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run}
         note |= {name: value for name, value in asdict(done).items() if name != "folder"}
         note |= {"options": self.options.spec()}
-        (self.folder / _CHECKPOINT).unlink(missing_ok=True)
         atomic_write(self.folder / TRAINING, f"{json.dumps(note, indent=2)}\n".encode())
+        (self.folder / _CHECKPOINT).unlink(missing_ok=True)
         (self.folder / _LOCK).unlink(missing_ok=True)
         return done
 

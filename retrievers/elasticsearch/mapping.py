@@ -18,7 +18,7 @@ from typing import Any, Final
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Origin, Passage, unpacked
 from keqa.retrievers.manifest import EncoderSettings, Manifest
-from keqa.retrievers.text import MAX_QUERY_TERMS, AnalyzerSettings, clean_text, plain_words, settings_for, stop_words
+from keqa.retrievers.text import MAX_QUERY_TERMS, AnalyzerSettings, analyzer, clean_text, settings_for, stop_words
 
 MOST_HITS: Final = 10_000
 LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
@@ -151,11 +151,13 @@ def passage_of(source: dict[str, Any]) -> Passage:
 
 def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any] | None:
     """The request for the best passages, or None where the query has nothing to search for."""
-    words = plain_words(query, settings.language)
+    text = clean_text(query)
+    # As they are before stop words are dropped and the rest is stemmed.
+    words = set(analyzer(settings.language, stem=False).analyze(text))
     if not words:
         return None
-    analyzer = "keqa_query" if set(words) - stop_words(settings.language) else "keqa_every_word"
-    asked = {"query": clean_text(query), "analyzer": analyzer}
+    chain = "keqa_query" if words - stop_words(settings.language) else "keqa_every_word"
+    asked = {"query": text, "analyzer": chain}
     matches = [{"match": {"text": asked}}, {"match": {"title": {**asked, "boost": settings.title_weight}}}]
     return {"query": {"bool": {"should": matches}}, **_ordered(k)}
 

@@ -90,6 +90,17 @@ def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     assert keqa_command(*asked, "--tries", 4).json()["quizzes"][0]["tries"] == 4
 
 
+def test_the_command_that_builds_an_index_takes_its_defaults(keqa_command, folder):
+    (folder / "notes.txt").write_text("1871, 1902")
+    (folder / "keqa.toml").write_text("k = 2\n[index]\nlanguage = 'fr'\n")
+    assert shown(keqa_command)["[index] language"] == ("fr", "keqa.toml")
+    assert "(fr)" in keqa_command("index", "notes.txt", "--out", "i").fine()
+    # It means nothing to this engine.
+    (folder / "keqa.toml").write_text("[index]\nseparator = '; '\n")
+    assert keqa_command("config", "trust").code == 0
+    assert "Indexed 1 passage" in keqa_command("index", "notes.txt", "--out", "i").fine()
+
+
 @pytest.mark.server
 def test_an_address_belongs_to_its_language_model(keqa_command, server, own, monkeypatch):
     own.write_text(f'lm = "openai/other"\napi_base = "{server.api_base}"\n')
@@ -228,7 +239,10 @@ def test_secrets_are_never_shown(keqa_command, own, monkeypatch):
 def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
     keqa_command, folder, own, server, own_index, monkeypatch
 ):
-    own.write_text('tries = 3\nembedder = "local/x"\nretriever = "bm25"\ncalibrated_on = "x.jsonl"\n')
+    own.write_text(
+        'tries = 3\nembedder = "local/x"\nretriever = "bm25"\ncalibrated_on = "x.jsonl"\n'
+        "full = true\ncost_per_call = 0.01\n"
+    )
     for name, value in {"INDEX": own_index, "LM": "openai/scripted", "API_BASE": server.api_base}.items():
         monkeypatch.setenv(f"KEQA_{name}", str(value))
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -236,11 +250,12 @@ def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
     for command in (
         ["evaluate", "closed-book", *testbed],
         ["compare", "runs"],
-        ["ask", "To whom is the mayor of Carmouth married?"],
+        ["ask", "To whom is the mayor of Carmouth married?", "--json"],
         ["reproduce", "--list"],
     ):
         ended = keqa_command(*command)
         assert ended.code == 0, (command, ended.err)
+    assert "nowhere is missing" in keqa_command("boundary", "train", "nowhere", "--out", "model.json").err
     monkeypatch.delenv("KEQA_LM")
     keqa_command("evaluate", "closed-book", *testbed[:3], "--out", "other").fine()
     for command, flag in (

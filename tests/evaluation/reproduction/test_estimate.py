@@ -220,7 +220,8 @@ def test_what_training_spent_earlier_counts_and_what_is_not_named_is_nothing(tmp
 
 
 def test_what_a_smaller_run_cost_is_expected_of_a_larger(tmp_path):
-    cost = Cost(by_role={"task": CallCost(samples=2, prompt_tokens=10, completion_tokens=3)})
+    task, boundary = CallCost(samples=1, prompt_tokens=6, completion_tokens=3), CallCost(samples=1, prompt_tokens=4)
+    cost = Cost(by_role={"task": task, "boundary": boundary})
     made = make_run("rag", [make_line(n, 1.0, cost=cost) for n in range(4)])
     assert spent_by_run(tmp_path, "rag", {"task": MODEL}) is None
     write_run(tmp_path / "rag.jsonl", made)

@@ -59,7 +59,7 @@ def test_merged_weights_are_those_of_peft(trained, tiny_folder):
         assert torch.allclose(weight, ours.get_parameter(name).cpu(), atol=1e-5), name
 
 
-def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path):
+def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, monkeypatch):
     from safetensors.torch import load_file
 
     options = replace(OPTIONS, epochs=3, dropout=0.1)
@@ -76,6 +76,11 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path):
         )
     with pytest.raises(InputError, match="holds another training"):
         fine_tune(str(tiny_folder), conversations(3), tmp_path / "stopped", options)
+    # As where it is killed when all but the note that ends it was written.
+    with monkeypatch.context() as patched:
+        patched.setattr("keqa.lms.local.training.atomic_write", None)
+        with pytest.raises(TypeError):
+            fine_tune(str(tiny_folder), conversations(), tmp_path / "stopped", options)
     done = fine_tune(
         str(tiny_folder), conversations(), tmp_path / "stopped", options, progress=lambda step, *_: steps.append(step)
     )
