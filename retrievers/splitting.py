@@ -32,9 +32,12 @@ _ITEMS = re.compile(
     rf"\n(?=\s*(?:(?:[#>*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM}))"
     r"|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n"
 )
-# Its lines are those of a program or a file.
-_CODE = re.compile(r"^[^\S\n]*(```|~~~)[^\n]*\n(?:.*?\n)??[^\S\n]*\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _LISTED = re.compile(rf"\s*(?:(?:[*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM})")
+# Code between fences, or up to the end where it is cut: each of its lines is one.
+_CODE = re.compile(r"^[^\S\n]*(```|~~~)[^`\n]*\n(?:.*?^[^\S\n]*\1[^\S\n]*$|.*)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"\s*(?:```|~~~)[^`\n]*\n")
+# A paragraph that no mark ends keeps its end, so that it is not read as one sentence with the next.
+_ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]」』）*_`]*\Z")
 # In a text without spaces, a line is wrapped where it is no shorter than this and its sentence continues on the next.
 _FULL: Final = 20
 _GOES_ON = re.compile(rf"[{UNSPACED}，、；：][{UNSPACED}\d《“「（]|\d[{UNSPACED}]")
@@ -87,8 +90,9 @@ _INITIALS: Final = re.compile(r"\w{1,4}(?:\.\w{1,4})*")
 def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     """Split a text into passages of about so many words, on sentence ends.
 
-    Items of lists and tables keep their lines. Apart from white space, which becomes single spaces elsewhere, nothing
-    is lost or moved, and nothing added but the head of a table (in Markdown) before rows that a passage begins with. No
+    Items of lists, tables and code between fences keep their lines. Apart from white space, which becomes single spaces
+    elsewhere, nothing is lost or moved, and nothing added but the head of a table (in Markdown) before rows that a
+    passage begins with, and the fence before code. No
     passage is longer than one and a half times the target; a sentence that is gets cut between words. Chinese and
     Japanese count by character, five for three words.
     """
@@ -98,10 +102,13 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
         return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []
-    head, last = list[tuple[str, int]](), ("", 0)
+    head, last, code = list[tuple[str, int]](), ("", 0), False
     length = repeated = 0
     for whole, sentence, size in ((one, *part) for one in sentences(text) for part in _cut(one, target)):
-        if not whole.startswith("|"):
+        if _FENCE.fullmatch(sentence):
+            code = not code
+            head = [(sentence, 0)] if code else []
+        elif not code and not whole.startswith("|"):
             head = []
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
@@ -109,7 +116,12 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
             current, length, repeated = [one for one, _ in head], sum(one for _, one in head), len(head)
         current.append(sentence)
         length += size
-        if not head and _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
+        if (
+            not (head or code)
+            and _BELOW_HEAD.fullmatch(sentence)
+            and last[0].startswith("|")
+            and last[1] <= target * _SCRAP
+        ):
             head = [last, (sentence, 0)]
         last = sentence, size
     if passages and length <= target * _SCRAP:
@@ -135,22 +147,24 @@ def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each with a space, or with the end of a line of a list, a table or code."""
-    begun = 0
+    """Yield the sentences of a text, each with a space, or with the end of its line in lists, tables and code."""
+    start = 0
     for code in _CODE.finditer(text):
-        *before, last = [*_sentences(text[begun : code.start()])] or [""]
-        yield from before
-        yield f"{last.rstrip()}\n" if last else ""
-        yield from (f"{line.rstrip()}\n" for line in code[0].splitlines() if line.strip())
-        begun = code.end()
-    yield from _sentences(text[begun:])
+        yield from _prose_sentences(text[start : code.start()], "\n")
+        yield from (f"{line.rstrip()}\n" for line in code[0].split("\n") if line.strip())
+        start = code.end()
+    yield from _prose_sentences(text[start:], " ")
 
 
-def _sentences(text: str) -> Iterator[str]:
-    items = [item for paragraph in _PARAGRAPHS.split(text) for item in filter(None, _ITEMS.split(paragraph))]
-    for item, following in itertools.pairwise([*items, ""]):
+def _prose_sentences(text: str, end: str) -> Iterator[str]:
+    items: list[tuple[str, bool]] = []
+    for paragraph in _PARAGRAPHS.split(text):
+        found = list(filter(None, _ITEMS.split(paragraph)))
+        items += [(item, place == len(found)) for place, item in enumerate(found, start=1)]
+    for (item, is_last), (following, _) in itertools.pairwise([*items, ("", False)]):
         line = _unwrapped(item)
-        whole = line + ("\n" if _LISTED.match(following) else "\n\n" if _LISTED.match(item) else " ")
+        apart = following and (_LISTED.match(item) or (is_last and not _ENDED.search(line)))
+        whole = line + ("\n" if _LISTED.match(following) else "\n\n" if apart else " " if following else end)
         start = 0
         # A row of a table is one sentence, whatever its cells say.
         for mark in () if line.startswith("|") and line.endswith("|") else _END.finditer(whole):

@@ -34,6 +34,10 @@ _BLOCKS: Final = _HEADINGS.union(
 )
 # Where rows and cells begin and end, until all of a row is known; no text has such characters.
 _CELLS: Final = {"tr": "\x01", "td": "\x02", "th": "\x03"}
+# Where an item of a list begins, whose text may be in a block of its own; and what fences code.
+_ITEM: Final = re.compile("(?:\x04\\s*)+(?=\\S)")
+_OPENING: Final = {"li": "\n\n\x04", "pre": "\n\n```\n"}
+_CLOSING: Final = {"pre": "\n```\n\n"}
 # Ends a paragraph, and in a cell only a line.
 _BROKEN: Final = " \n \n "
 _CELL: Final = re.compile("([\x03\x02])([^\x03\x02]*)[\x03\x02]\\s*")
@@ -79,7 +83,7 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
             parts.append((heading, level, []))
         parts[-1][2].append(piece)
     sections = [
-        ReadSection("".join(map(_row, "".join(pieces).split("\x01"))), heading, level=level)
+        ReadSection(_ITEM.sub("- ", "".join(map(_row, "".join(pieces).split("\x01")))), heading, level=level)
         for heading, level, pieces in parts
     ]
     return ReadDocument(given_title(*titles), [one for one in sections if one.text.strip()], _date(soup))
@@ -151,8 +155,8 @@ def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[s
                 continue
             block = _BROKEN if one.name == "br" else _CELLS.get(one.name, "\n\n")
             around = block if one.name in _BLOCKS else " " if one.name in _APART else ""
-            waiting += [around, *reversed(one.contents)]
-            yield around, "", 0
+            waiting += [_CLOSING.get(one.name, around), *reversed(one.contents)]
+            yield _OPENING.get(one.name, around), "", 0
             if one.name in _HEADINGS:
                 yield "", _heading(one), int(one.name[1])
         elif not isinstance(one, PreformattedString):

@@ -54,10 +54,23 @@ def test_items_of_lists_and_rows_of_tables_keep_their_lines():
     assert split_text(text) == split_text(kept) == [kept]
     assert split_text("- 好。\n- 是。\n") == ["- 好。\n- 是。"]
     assert split_text("1. Open it.\n2. Close it.") == ["1. Open it.\n2. Close it."]
-    code = "Do:\n```py\ndef f():\n    return 1  # One. Two.\n```\n"
-    assert split_text(f"{code}So it\nis.") == [f"{code}So it is."]
-    assert split_text("Not\n```\nclosed.") == ["Not ``` closed."]
     assert stripped_sentences(kept)[1:4] == ["- one of wood: 40", "- a raft", "Since 2024."]
+
+
+def test_lines_of_code_keep_their_ends_in_each_passage_of_it():
+    lines = [f"if fee{number}:\n    pay('talers', {number})  # toll" for number in range(20)]
+    found = split_text("\n".join(["Pay so:", "```python", *lines, "```", "It is", "done."]), 40)
+    assert len(found) > 2
+    assert all(one.splitlines()[0] == "```python" for one in found[1:])
+    assert found[-1].endswith("\n```\nIt is done.")
+    assert [line for one in found for line in one.splitlines() if "fee" in line or "pay" in line] == [
+        line for pair in lines for line in pair.splitlines()
+    ]
+    assert split_text("```\none\n\n  two") == ["```\none\n  two"]
+
+
+def test_a_paragraph_that_no_mark_ends_keeps_its_end():
+    assert split_text("Port\n\n7070\nor more.\n\nIt is open.\n\nEnd") == ["Port\n\n7070 or more. It is open. End"]
 
 
 def test_wrapped_lines_belong_together_and_items_do_not():

@@ -26,7 +26,7 @@ def read(page):
     ("page", "text"),
     [
         ("<p>One</p><p>Two <b>bold</b>.</p>", "One Two bold."),
-        ("<ul><li>one<li>two</ul>three", "one two three"),
+        ("<ul><li>one<li>two</ul>three", "- one - two three"),
         ("<p>a<!-- no -->b<!-- <p> -->c</p>", "abc"),
         ("<p>before<!-- never closed <p>after", "before"),
         ("<!DOCTYPE html><?xml version='1.0'?><p>x", "x"),
@@ -115,3 +115,12 @@ def test_a_heading_that_may_be_broken_in_two_is_a_heading():
     document = read_html(b"<h1>Haus&shy;ordnung</h1><p>Ab 22 Uhr ist Ruhe.", Path("page.html"), print)
     [(_, text, place)] = document.passages("page.html", 100)
     assert (text, place.heading) == ("# Hausordnung\nAb 22 Uhr ist Ruhe.", "Hausordnung")
+
+
+def test_items_of_lists_and_lines_of_code_keep_their_lines():
+    page = (
+        b"<p>Steps:<ol><li><p>Row:<pre>oars out\n  pull</pre><li>Rest.<ul><li>Eat.</ul></ol><dl><dt>Row<dd>Move.</dl>"
+    )
+    document = read_html(page, Path("page.html"), print)
+    [(_, text, _)] = document.passages("page.html", 100)
+    assert text == "Steps:\n- Row:\n```\noars out\n  pull\n```\n- Rest.\n- Eat.\n\nRow\n\nMove."

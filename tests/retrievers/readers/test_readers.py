@@ -214,7 +214,7 @@ def test_a_folder_of_documents(tmp_path):
     notices = []
     assert read(tmp_path, notice=notices.append) == [
         Passage("b.md#1", "Front", "# Head\nSome *text*."),
-        Passage("c.html#1", "Page & co", "# Head\nHello world! one two"),
+        Passage("c.html#1", "Page & co", "# Head\nHello world!\n- one\n- two"),
         Passage("one_note.txt#1", "one note", "A plain note."),
         Passage("sub/d.PDF#1", "d", "Text in a PDF."),
     ]
