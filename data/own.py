@@ -61,7 +61,7 @@ def iter_examples(path: Path | str, *, unanswerable: bool = False) -> Iterator[E
         raise InputError(f"{path} is not there, or is no file")
     suffix = plain_suffix(path)
     if suffix in (".jsonl", ".ndjson"):
-        rows = (replace(row, value=_named(row.value)) for row in json_lines(path))
+        rows: Iterator[SourceRow] = (replace(row, value=_named(row.value)) for row in json_lines(path))
     elif suffix in (".csv", ".tsv"):
         rows = _csv_rows(path, "\t" if suffix == ".tsv" else None)
     else:

@@ -4,6 +4,7 @@ Either all of a change is in the index afterwards or, after any failure or kill,
 written: of a file whose digest has changed, the passages that are not in the index as they are now.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +18,8 @@ from keqa.retrievers.manifest import LONGEST_TEXT, Changer, FileChange, LeftOut,
 from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
+
+_EMPTY = hashlib.sha256().hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,9 @@ def add_files(
         made.files = made.changer.files([path_of(path) for path in named])
         new = [path for path in named if made.root_of(path) is None]
         # What was left out of a source of the index is in its manifest already.
-        listed = {path: made.listed(path, made.counter if path in new else made.again) for path in named}
-        made.read(listed, ReadingProgress(progress, dict.fromkeys(path for one in listed.values() for path, _ in one)))
+        counters = {path: made.counter if path in new else made.again for path in named}
+        listed = {path: made.listed(path, counter) for path, counter in counters.items()}
+        made.read(listed, counters, progress)
         made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
         made.left_out = made.left_out.joined(made.counter.result())
 
@@ -113,7 +117,7 @@ def sync_folder(
         there = {path_of(path) for path, _ in listed}
         # First, as the ids of records in a file that was renamed are free again.
         made.drop(path for path in made.files if _is_below(path, top) and path not in there)
-        made.read({named: listed}, ReadingProgress(progress, [path for path, _ in listed]))
+        made.read({named: listed}, {named: made.counter}, progress)
         made.drop(path for path in there if path in made.files and path not in made.seen)
         if made.root_of(named) is None:
             made.sources = (*made.sources, str(named))
@@ -215,9 +219,16 @@ class _Plan:
             found.append((path, Path(os.path.relpath(path, root)).as_posix() if inside else identifier))
         return found
 
-    def read(self, listed: Mapping[Path, Sequence[tuple[Path, str]]], reading: ReadingProgress) -> None:
+    def read(
+        self,
+        listed: Mapping[Path, Sequence[tuple[Path, str]]],
+        counters: Mapping[Path, LeftOutCounter],
+        progress: Progress | None,
+    ) -> None:
         """Read the files of some sources, each once, but those that are in the index as they are."""
-        for source, path, identifier in ((source, *file) for source, files in listed.items() for file in files):
+        every = [(source, *file) for source, files in listed.items() for file in files]
+        reading = ReadingProgress(progress, dict.fromkeys(path for _, path, _ in every))
+        for source, path, identifier in every:
             if path_of(path) in self.seen:
                 continue
             reading.enter(path)
@@ -226,10 +237,13 @@ class _Plan:
             if before and before == origin.digest:
                 self.seen.add(origin.path)
                 continue
-            found = read_file(path, identifier, self.words, self.notice, self.counter, named=not source.is_dir())
+            found = read_file(path, identifier, self.words, self.notice, counters[source], named=not source.is_dir())
             if passages := [cleaned(passage) for passage in reading.through(found)]:
                 self.seen.add(origin.path)
                 self._take(origin, passages)
+            elif before and origin.digest == _EMPTY:
+                # That it is empty now can be no fault of reading.
+                self.drop([origin.path])
         reading.finish()
 
     def _take(self, origin: Origin, passages: Sequence[Passage]) -> None:

@@ -351,6 +351,10 @@ def test_what_cannot_be_read_is_taken_out_and_named(documents, index):
     (documents / "harbour.md").write_text("Readable again.")
     done = sync_folder(index, documents)[0]
     assert (len(done.added), bool(done.left_out)) == (1, False)
+    (documents / "harbour.md").write_bytes(b"")
+    assert names(add_files(index, [documents])[0].removed) == ["harbour.md"]
+    # It is counted once, however often the rest of its folder is added.
+    assert not any(part.get("left_out") for part in facts_of(index))
 
 
 @pytest.mark.parametrize("kind", ["embedded"], indirect=True)
