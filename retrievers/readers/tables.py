@@ -95,7 +95,8 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     text of that column, and the other columns follow in brackets; otherwise a row is ``column: value; column: value``.
     The title of a row is that of its column ``title``, ``name`` or ``heading``.
     """
-    numbered = [(number, [one_line(cell) for cell in row]) for number, row in enumerate(rows, start=1) if any(row)]
+    cleaned = ([one_line(cell) for cell in row] for row in rows)
+    numbered = [(number, row) for number, row in enumerate(cleaned, start=1) if any(row)]
     if not numbered:
         return [], ""
     above = _lines_above([row for _, row in numbered[: _MOST_ABOVE + _HEAD]])
@@ -152,7 +153,7 @@ def _is_above(row: Sequence[str], columns: int, head: Sequence[str]) -> bool:
 
 def _width(row: Sequence[str]) -> int:
     """How many cells a row has, empty ones at its end aside."""
-    return max((number for number, cell in enumerate(row, start=1) if cell), default=0)
+    return max(number for number, cell in enumerate(row, start=1) if cell)
 
 
 def _first(wanted: Sequence[str], names: Sequence[str]) -> int | None:

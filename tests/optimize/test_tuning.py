@@ -359,16 +359,48 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
 
 
 def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
-    unexamined = values_to_try(program(examine=False, decompose=False), SOME)
+    unexamined = values_to_try(program(examine=False), SOME)
     assert (unexamined["tries"], unexamined["threshold"], unexamined["top_k"]) == ((3,), ("2/3",), (2, 1))
-    assert unexamined["summarize_single"] == (False,)
-    assert (unexamined["draft"], unexamined["cite"]) == ((False,), (False, True))
-    assert values_to_try(program(select=True), SOME)["cite"] == (False,)
-    searchless = values_to_try(program(searching=False), SOME)
-    assert (searchless["top_k"], searchless["listwise"], searchless["tries"]) == ((2,), (False,), (3, 2))
     assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
     # A gate that cannot be made again keeps its threshold.
     assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
+
+
+class Doubting:
+    """A reference of one's own that knows sources."""
+
+    def __call__(self, quiz, passage):
+        return ()
+
+    source_of = __call__
+
+
+DRAWING, PICKING = {"tries", "temperature", "top_p", "threshold", "on_nothing_helpful"}, {"cite", "listwise"}
+
+
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ({"examine": False}, DRAWING | {"draft"}),
+        ({"gate": AlwaysRetrieveGate()}, DRAWING),
+        ({"decompose": False}, {"draft", "read_together", "summarize_known", "summarize_single"}),
+        ({"pick": False, "reference": Doubting()}, PICKING | {"on_nothing_helpful"}),
+        (
+            {"searching": False, "style": "list"},
+            PICKING | {"on_nothing_helpful", "pick", "read_together", "reason", "top_k"},
+        ),
+        *(({name: value}, {"cite", "reason"}) for name, value in (("select", True), ("extract_sentences", 2))),
+        ({"unanswered": "say"}, {"reason"}),
+        ({"settle": "cascade"}, {"settle"}),
+        # These alone are tried in addition.
+        ({"style": "list"}, {"list_step"}),
+        ({"reference": Doubting()}, {"prefer_reliable"}),
+        ({"reference": lambda quiz, passage: ()}, set()),
+    ],
+)
+def test_what_is_tried_depends_on_what_makes_a_difference(program, given, changed):
+    usual, found = (values_to_try(program(**settings), {}) for settings in ({}, given))
+    assert {name for name in GRID if (len(usual[name]) > 1) != (len(found[name]) > 1)} == changed
 
 
 @dataclass(frozen=True)

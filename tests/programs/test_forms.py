@@ -244,7 +244,7 @@ def test_a_number_that_is_not_there_is_ignored(made):
     record = made(said=replies((), cited=[2, 9, 2]), decompose=False, examine=False)[0](TWO_HOPS).record
     assert [one.passage_id for one in record.quizzes[0].passages if one.kept] == ["p1"]
     (note,) = record.degradations
-    assert (note.cause, note.message, note.touches) == ("UnknownCitation", "no passage has the number 9", False)
+    assert (note.quiz, note.message, note.touches) == (1, "no passage has the number 9", False)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -276,6 +276,10 @@ def test_what_the_documents_do_not_say_is_a_finding(made):
     record = made(said=reply, own=True, texts=texts, decompose=False)[0]("Where was Ann Ok born?").record
     (missing,) = record.unanswered.missing
     assert missing.why == "none of the 1 passages found tells it, by the reply"
+    reply = replies((), AnswerAndCite="no\nform")
+    record = made(said=reply, own=True, texts=texts, decompose=False)[0]("Where was Ann Ok born?").record
+    (missing,) = record.unanswered.missing
+    assert missing.why == "the passages found (1) were read, but no reply could be used"
     reply = replies((), read={"": ([1], "Bergen")})
     program, engine = made(said=reply, own=True, texts=texts, decompose=False)
     assert program("Where was Ann Ok born?").answer == "Bergen"

@@ -20,6 +20,7 @@ from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import lines_of, listed, message_of, without_guess
 from keqa.retrievers.base import Passage, Place
 
+MERIDIAN = "Who is the CFO of Meridian Rail?"
 SALARY = "What is the salary of Jonas Albrecht?"
 
 
@@ -75,6 +76,9 @@ def test_over_documents_of_ones_own_nothing_is_guessed(own, texts, kind, message
     assert [(one.quiz, one.asked, one.kind, one.searched) for one in found.missing] == [(0, SALARY, kind, [SALARY])]
     assert found.missing[0].read == [f"p{place}" for place in range(len(texts))]
     assert not prediction.record.guessed
+    # It is not asked from memory where the documents speak of what is asked.
+    drawn = [one.text for one in prediction.record.quizzes[0].samples]
+    assert (found.guess, bool(drawn)) == (drawn[0] if drawn else None, kind == "nothing found")
 
 
 @pytest.mark.parametrize(("said", "cited"), [("40,000", [1]), ("A lot of money", [0, 1])])
@@ -472,15 +476,27 @@ def test_what_is_compiled_over_ones_own_documents_has_no_prompts_for_them_where_
     assert program.documents.answer.demos == []
 
 
-def test_an_answer_copied_from_a_demonstration_is_asked_again_without(own):
-    texts = iter(["Mercury [## completed ## ]", "CFO Ida Holm [ ## completed"])
-    reply = replies(("Meridian",), AnswerFromDocuments=lambda i, c: {"answer": next(texts)})
-    program, engine = own("The CFO of Meridian Rail is Ida Holm.", reply=reply)
-    record = program("Who is the CFO of Meridian Rail?").record
-    assert record.answer == "CFO Ida Holm"
-    asked = [prompt for prompt, (name, _, _) in zip(engine.prompts, engine.calls, strict=True) if "FromDoc" in name]
-    assert ["Mercury" in prompt for prompt in asked] == [True, False]
-    assert {(note.cause, note.touches) for note in record.degradations} == {("CopiedDemonstrationError", False)}
+@pytest.mark.parametrize(
+    ("prompt", "form", "field", "texts"),
+    [
+        ("AnswerFromDocuments", {}, "answer", ["Mercury [## completed ## ]", "CFO Ida Holm [ ## completed"]),
+        ("AnswerAndCite", {"cite": True}, "answer", ["Mercury", "CFO Ida Holm"]),
+        ("DecomposeQuestion", {}, "quizzes", ['["Who is Bach?"]', f'["{MERIDIAN}"]']),
+        ("DraftQuizzes", {"draft": True}, "quizzes", ['["Who is Bach?"]', f'["{MERIDIAN}"]']),
+    ],
+)
+def test_what_is_copied_from_a_demonstration_is_asked_for_again_without(own, prompt, form, field, texts):
+    given, others = iter(texts), {"citations": "[1]", "drafts": '["UNKNOWN"]'}
+    reply = replies(("Meridian",), {MERIDIAN: "CFO Ida Holm"})
+    reply.replies[prompt] = lambda i, c: {field: next(given), **others}
+    program, engine = own("The CFO of Meridian Rail is Ida Holm.", reply=reply, **form)
+    record = program(MERIDIAN).record
+    assert (record.answer, [quiz.text for quiz in record.quizzes]) == ("CFO Ida Holm", [MERIDIAN])
+    asked = [shown for shown, (name, _, _) in zip(engine.prompts, engine.calls, strict=True) if name == prompt]
+    assert ["Bach" in shown or "Mercury" in shown for shown in asked] == [True, False]
+    stage, quiz = ("decompose", None) if field == "quizzes" else ("answer", 1)
+    notes = {(note.stage, note.quiz, note.cause, note.touches) for note in record.degradations}
+    assert notes == {(stage, quiz, "CopiedDemonstrationError", False)}
 
 
 def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):

@@ -24,6 +24,7 @@ from keqa.retrievers.changing import add_files, remove_files, sync_folder
 from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import ENGINES, Engine, engine_of, facts_of, register_engine
 from keqa.retrievers.intake import PassageIntake
+from keqa.retrievers.local.build import _note_checksums, verify
 from keqa.retrievers.manifest import PlannedChange, manifest_after
 from keqa.retrievers.text import settings_for
 from keqa.retrievers.watching import WatchedRetriever
@@ -587,6 +588,38 @@ def test_a_model_must_be_named_and_be_the_one_of_before_and_text_alone_is_not_ch
     assert open_index(place, model=MODEL).search("Zebra 6", 1) == open_index(index).search("Zebra 6", 1)
     assert len(sync_folder(place, documents, model=MODEL)[0].changed) == 1
     assert ids(open_index(index).search("animal6: quagga", 1)) == ["animal6.txt#1"]
+
+
+def test_a_change_takes_no_damage_for_what_was_written(tmp_path):
+    def written(stamp, **files):
+        files["meta.json"] = f'{{"opstamp": {stamp}}}'
+        for name, text in files.items():
+            (tmp_path / "data" / name).write_text(text)
+        _note_checksums(tmp_path / "data")
+        return verify(tmp_path)["damaged"]
+
+    (tmp_path / "data").mkdir()
+    assert written(1, **{"one.store": "abc", "v.rows": "abc"}) == ()
+    # Without a commit nothing was written again, and after one what is only ever written once was not.
+    assert written(1, **{"one.store": "abd", "v.rows": "abd"}) == ("one.store", "v.rows")
+    assert written(2, **{"v.keys": "a"}) == ("one.store",)
+    assert written(2, **{"v.keys": "ab", "one.store": "abc"}) == ()
+    # What was added is of the whole.
+    assert written(2, **{"v.keys": "ac"}) == ("v.keys",)
+
+
+@pytest.mark.parametrize("kind", ["dense"], indirect=True)
+def test_vectors_of_no_passage_are_passed_over_until_they_are_thrown_away(build, monkeypatch):
+    monkeypatch.setattr("keqa.retrievers.local.dense._SPARE", 0)
+    names = [f"p{number}" for number in range(9)]
+    index = build([Passage(name, "", f"zebra {name}") for name in names], sources=["zoo"])
+    for unused, gone, rows in ((100, ("p0", "p1", "p2", "p3", "p4", "p5"), 9), (0, ("p6",), 2)):
+        monkeypatch.setattr("keqa.retrievers.local.dense._UNUSED", unused)
+        remove_files(index, gone)
+        retriever, names = open_index(index), [name for name in names if name not in gone]
+        assert {*ids(retriever.search("zebra p3", 9))} == {*names}
+        manifest = retriever.manifest
+        assert (manifest.rows, manifest.removed, manifest.sources) == (rows, gone, ("zoo",))
 
 
 @pytest.mark.slow

@@ -101,6 +101,14 @@ def test_no_value_of_a_cache_raises(value, kept):
     assert not hits_are_sound("key", {"hits": [value], "seconds": 1})
 
 
+def test_which_kept_hits_are_sound():
+    row, kept = ["p1", "Title", "Text.", 1.5, ""], {"hits": [], "seconds": 0}
+    assert all(hits_are_sound("key", kept | {"hits": hits}) for hits in ([], [row], [row, [*row[:3], 1, "{}"]]))
+    rows = (row[:4], [*row, ""], {}, [1, *row[1:]], [*row[:3], "1", ""], [*row[:3], True, ""], [*row[:4], None])
+    harmed = [{"hits": [row, one]} for one in rows] + [{"seconds": one} for one in (-1, True, "1", None)]
+    assert not any(hits_are_sound("key", kept | change) for change in (*harmed, {"hits": {}}, {"more": 1}))
+
+
 @pytest.mark.parametrize(
     "made",
     [

@@ -55,6 +55,9 @@ def test_quizzes_are_laid_beside_each_other(runs):
     ]
     # Shares of 2, 2 and 1 of 5 (an abstention is alone), and of 2, 1, 1 and 1 of 5.
     assert [one.certainty for one in found.effects] == pytest.approx([1, 1, 0.03977, 0.03904], abs=1e-5)
+    figure = effect_figure(entries_of(runs))
+    assert (figure.title[:30], figure.x) == ("What retrieval does to quizzes", "of the samples without retrieval")
+    assert [panel[:2] for panel in figure.panels] == [(one, "share of quizzes") for one in ("accuracy", "certainty")]
 
 
 def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):

@@ -219,6 +219,18 @@ def test_a_gate_that_draws_nothing_is_measured_by_the_draws_of_another(run, line
     assert any(note.startswith("Boundary model: a gate that draws less than all") for note in grid.notes)
 
 
+@pytest.mark.parametrize(("always", "chance"), [(0, ".250"), (1, ".500")])
+def test_by_chance_a_gate_scores_between_memory_and_passages_where_those_were_read(run, line, quiz, always, chance):
+    def asked(name, f1, searched):
+        made = [quiz(f"Quiz {n}?", ["gold"] * 2, [[0, 1]], retrieved=bool(one)) for n, one in enumerate(searched)]
+        return run(name, [line(0, 1.0, f1, quizzes=made)])
+
+    bounds = [asked("gate-never", 0.25, (0, 0)), asked("gate-always", 0.75, (always, always))]
+    rows = by_method(gates(entries_of([asked("gate-prompt", 1.0, (0, always)), *bounds])))
+    found = [rows[title]["F1 by chance"].text for title in ("Prompt", "Never retrieve", "Always retrieve")]
+    assert found == [chance, "", ""]
+
+
 def test_a_quiz_asked_twice_counts_once(run, line, quiz):
     same = quiz("Who?", ["a"] * 2, [[0, 1]], probabilities=[0.5, 0.7])
     other = quiz("who? ", ["a"] * 2, [[0, 1]], probabilities=[0.1, 0.1])

@@ -129,6 +129,7 @@ def test_rows_in_which_keqa_loses_are_named(tmp_path):
     write(tmp_path / "lm", "rag", [make_line(n, 1.0) for n in range(4)])
     write(tmp_path / "lm", "keqa", [make_line(n, 0.0, 0.5) for n in range(4)])
     assert tables(tmp_path)[0].notes[-1] == "KEQA is behind: Always retrieve on NQ-open (-0.500, beyond chance)."
+    assert real._quality(make_line(1, 1.0).model_copy(update={"scores": {}})) == 0
     # One that is served has no revision.
     write(tmp_path / "served", "rag", [make_line(1, 1.0)], model="openai/served")
     assert {run.lm for run in real.collected_runs(tmp_path)} == {"transformers/small", "openai/served"}

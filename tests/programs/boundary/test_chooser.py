@@ -30,7 +30,9 @@ SEEN = {
         ("3 May 1900", "May 1900", "not mentioned in the passages"),
         1e-9,
     ),
-    "a number and a verdict": Seen("Are there 12?", "There are twelve. twelve.", ("12 of them", "yes"), 1.0, ("12",)),
+    "a number and a verdict": Seen(
+        "Are there 12?", "There are twelve. twelve.", ("12 of them", "yes"), 1.0, ("12", "no")
+    ),
     "long and in the chain": Seen(
         "How many of the houses that stood in the old town, which the river took, were the mayor's own?",
         "The mayor's own were seven houses. The river took them.",

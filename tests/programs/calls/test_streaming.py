@@ -14,10 +14,11 @@ from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 import keqa
 from keqa.errors import InputError
+from keqa.lms.loops import who_listens
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls.batch import astreamed
-from keqa.programs.calls.session import context
+from keqa.programs.calls.session import CallLimiter, Session, context, within
 from keqa.programs.prediction import (
     Answered,
     AnswerPart,
@@ -28,6 +29,7 @@ from keqa.programs.prediction import (
     QuizFound,
     Searching,
 )
+from keqa.programs.stages.stage import Answering
 
 QUESTION = "Who is it?"
 READ, APART = {"draft": 0.3, "reading": 0.6}, {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}
@@ -356,6 +358,21 @@ def test_what_is_no_answer_yet_is_told_as_a_draft(retriever, plan, settings, tol
                 before = answers.pop()[0] if part.at else ""
                 answers.append((before[: part.at] + part.text, part.draft))
             assert set(answers) == told
+
+
+@pytest.mark.parametrize("streamed", [None, False, True])
+async def test_an_answer_to_a_part_of_the_question_is_reported_while_it_is_written_where_that_is_wanted(streamed):
+    async def called(predictor, **inputs):
+        if (listener := who_listens()) is not None:
+            listener(markers(answer="Ann"))
+        await asyncio.sleep(0)
+        return dspy.Prediction(answer="Ann")
+
+    heard: list[Progress] = []
+    wanted = {} if streamed is None else {"streamed": streamed}
+    with within(hears=(heard.append,), caller=called):
+        await Session(CallLimiter(1), blocking=False).run(Answering().run("Who sang it?", ["Ann sang it."], **wanted))
+    assert heard == ([AnswerPart(0, "Ann")] if streamed else [])
 
 
 def test_a_server_that_streams_nothing_is_asked_again_for_all_at_once(retriever):

@@ -152,6 +152,18 @@ def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(t
         assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
 
 
+@pytest.mark.parametrize(("page", "text", "size"), [(1, 1, 24), (1, 24, 1), (-4, 2, 3), (0, 24, 1), (24, 0, 1)])
+def test_what_is_set_large_by_the_matrix_of_its_text_or_page_is_a_title(page, text, size):
+    sized = []
+    note_size = pdf._sizes(sized)
+    # One that is turned has its scale in another place.
+    page, text = ([abs(scale) or 1, 0, 0, scale] for scale in (page, text))
+    for given in (("The Mill", page, text, None, size), ("It stood here long.", [1] * 4, [1] * 4, None, 10)):
+        note_size(*given)
+    note_size("  ", page, text, None, 99)
+    assert (sized[0], pdf._largest(sized)) == ((24.0, "The Mill"), "The Mill")
+
+
 def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long har-")], [(10, "bour wall. It is old.")]]))
     assert [(one.text, one.place.page) for one in found] == [("A long harbour wall.", 1), ("It is old.", 2)]
