@@ -70,7 +70,7 @@ OTHER_WORDS = 4
 _SAME = 0.5
 _LEAST_WORDS = 2
 _FORM = 3
-_GROUPS = re.compile(rf"(?<=\d)[,.'’](?=\d{{3}}(?:\b|[{_RANGE}]))")
+_GROUPS = re.compile(rf"(?<=\d)(?:[,.'’]|(?<!\d{{4}})_)(?=\d{{3}}(?:\b|[{_RANGE}]))")
 _SPACED_GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:\s\d{3})+)(?!\d)")
 AS_DIGITS = {
     word: str(number)

@@ -41,6 +41,13 @@ from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")
 # The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
 _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
+# What is written in one piece and means another thing in other pieces: flags, paths, versions, names with underscores.
+_IN_ONE_PIECE = re.compile(r"(?<![\w-])--[^\W\d_](?:[\w-]*\w)?|(?:/[\w-]++(?:\.\w++)*+){2,}|(?<!\d)\d++(?:\.\d++){2,}")
+_QUALIFIED = re.compile(r"[\w.:]+")
+_UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
+# A number with its unit, as in 30s and 4MiB, and the v of a version.
+_UNIT = re.compile(r"(?<![^\W_])(\d+)([A-Za-z]{1,3})(?![^\W_])")
+_VERSION = re.compile(r"\b[vV](?=\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 _UNIT = re.compile(r"(?<=\d)(?=(?:[smhgl]|[^\W\d_]{2,4})\b)", re.IGNORECASE)
 # 1.250.000 is none.
@@ -126,7 +133,7 @@ async def support_of(
         if not lacking and not doubt:
             return True, "the passages have its words"
         why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt
-        language, words = language_of(question), _words(stated)
+        language, words = language_of(question), _words(_spelled(stated))
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and question.rstrip().endswith(("?", "？")) and not asks_what(question)
         most = len(words) if verdict else len(words) / 2
@@ -167,7 +174,8 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
 
 
 def _spelled(text: str) -> str:
-    return _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
+    text = _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
+    return _UNIT.sub(r"\1 \2", _VERSION.sub("", text))
 
 
 def _negated(text: str) -> bool:
@@ -203,6 +211,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
         amount = _CURRENCY.search(before[-2:]) or _CURRENCY.match(after)
         return f"{number[1]}.{part}" if amount else number[0]
 
+    units = [f"{number} {unit}" for number, unit in _UNIT.findall(_VERSION.sub("", ungrouped(answer)))]
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
     # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
@@ -219,12 +228,22 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
     lacking = [word for word in lacking if word not in met]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
+    # A day may be written otherwise.
+    pieces = [one for one in _IN_ONE_PIECE.findall(answer) if not (_DATE.fullmatch(one) and _YEAR.search(one))]
+    pieces += [one.strip(".:") for one in _QUALIFIED.findall(answer) if _UNDERSCORED.search(one)]
+    pieces += units
+    lacking += [one for one in pieces if not any(map(_in_one_piece(one).search, texts))]
     return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
 
 
 def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
-    beside = re.compile(rf"(?<!\d)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
+    beside = re.compile(rf"(?<!\d)(?<!\d\.)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
     return any(map(beside.search, texts))
+
+
+def _in_one_piece(text: str) -> re.Pattern[str]:
+    before = "" if text.startswith("/") else r"(?<![\w-])(?<!\d\.)"
+    return re.compile(rf"{before}{re.escape(text)}(?!-?\w)(?!\.\d)", re.IGNORECASE)
 
 
 def _plain(word: str) -> str:

@@ -367,6 +367,37 @@ def test_the_words_that_passages_lack(answer, text, lacking):
     assert words_lacking(answer, [text]) == lacking
 
 
+@pytest.mark.parametrize(
+    ("answer", "text", "lacking"),
+    [
+        ("--max-retries", "Pass `--max-retries=5`.", []),
+        ("--max-retries", "`--retries` is the max.", ["--max-retries"]),
+        ("--jitter", "Pass `--no-jitter`.", ["--jitter"]),
+        ("KEQA_MAX_RETRIES", "Set `KEQA_MAX_RETRIES`, or keqa_max_wait.", []),
+        ("KEQA_WAIT_RETRIES", "Set `KEQA_MAX_RETRIES`, or keqa_max_wait.", ["KEQA_WAIT_RETRIES"]),
+        ("call foo.bar_baz()", "call foo.baz_bar()", ["foo.bar_baz"]),
+        ("/var/lib/spool", "/var/log and a lib for the spool", ["/var/lib/spool"]),
+        ("v2.10.3", "Mended in 2.10.3.", []),
+        ("2.3.10", "Mended in 2.10.3.", ["2.3.10"]),
+        ("2.1", "Mended in 3.2.1.", ["2.1"]),
+        ("10.0.0.1", "Bound to 10.1.0.0.", ["10.0.0.1"]),
+        ("31.05.2024", "Since 2024-05-31.", []),
+        ("10,000", "`max_pending` (default 10_000)", []),
+        ("30 s", "After 30s.", []),
+        ("5m", "After 5 h or 10 m.", ["5 m"]),
+    ],
+)
+def test_what_is_written_in_one_piece_has_to_stand_there_so(answer, text, lacking):
+    assert words_lacking(answer, [text]) == lacking
+
+
+@pytest.mark.parametrize("long", ["1" * 20_000, "1." * 10_000, "/a" * 10_000, "a_" * 10_000, "--" * 10_000])
+def test_no_long_reply_takes_more_than_its_length(long):
+    start = time.perf_counter()
+    words_lacking(f"{long}!", ["It is."])
+    assert time.perf_counter() - start < 5
+
+
 def test_one_word_of_a_whole_reply_is_looked_up_at_once():
     start = time.perf_counter()
     assert words_lacking("a" * 20_000, ["It is."]) == ["a" * 20_000]
