@@ -49,7 +49,6 @@ _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 _UNIT = re.compile(r"(?<![^\W_])(\d+)([A-Za-z]{1,3})(?![^\W_])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
-_UNIT = re.compile(r"(?<=\d)(?=(?:[smhgl]|[^\W\d_]{2,4})\b)", re.IGNORECASE)
 # 1.250.000 is none.
 _DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
@@ -185,16 +184,10 @@ def _negated(text: str) -> bool:
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
-    lacking, given = _lacking(answer, passages), [answer, *passages]
-    for written in (in_digits, _with_units_apart):
-        if lacking and given != (otherwise := [written(text) for text in given]):
-            lacking = min(lacking, _lacking(otherwise[0], otherwise[1:]), key=len)
-    return lacking
-
-
-def _with_units_apart(text: str) -> str:
-    """A text with a space between a number and its unit: 250ms is 250 ms, and 15a a section."""
-    return _UNIT.sub(" ", text)
+    lacking = _lacking(answer, passages)
+    if not lacking or (given := [answer, *passages]) == (written := [in_digits(text) for text in given]):
+        return lacking
+    return min(lacking, _lacking(written[0], written[1:]), key=len)
 
 
 def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
