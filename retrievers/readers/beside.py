@@ -92,7 +92,9 @@ class _Beside:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, json.dumps([place for place in sys.path if place])],
+                [sys.executable, "-P", "-c", _START, json.dumps([os.path.abspath(one) for one in sys.path if one])],
+                # The folder that one happens to be in may be gone when the next document is read.
+                cwd=sys.prefix,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -72,7 +72,7 @@ def test_one_process_reads_one_document_after_another(started, monkeypatch):
     assert (read(notices), read(), notices) == (([passage, passage], "1 formula"), ([], ""), ["one", "two"])
     start = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from keqa.retrievers.readers.beside import main; "
     start += "main()"
-    how = {"stdin": -1, "stdout": -1, "stderr": -3}
+    how = {"stdin": -1, "stdout": -1, "stderr": -3, "cwd": sys.prefix}
     assert started.begun == [([sys.executable, "-P", "-c", start, '["/modules"]'], how)]
     head = {"path": "d/a.txt", "identifier": "a.txt", "words": 7, "limits": [60.0, 2.0], "bytes": 4}
     assert process.stdin.getvalue() == (line(head) + b"data") * 2

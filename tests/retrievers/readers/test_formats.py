@@ -445,3 +445,17 @@ def test_a_cell_of_csv_may_be_as_long_as_an_article(tmp_path):
     found = read(tmp_path / "a.csv", f'title,text\nHarbour,"{article}"\n'.encode())
     assert {one.title for one in found} == {"Harbour"}
     assert sum(one.text.count("harbour") for one in found) == 10_000
+
+
+@pytest.mark.process
+def test_the_folder_in_which_reading_began_may_be_gone(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    own = beside._Beside()
+    monkeypatch.setattr(beside, "_BESIDE", own)
+    own._started()
+    monkeypatch.chdir(tmp_path)
+    gone.rmdir()
+    assert "The harbour is old." in read(tmp_path / "a.docx", files.docx(WORD))[0].text
+    own.end()
