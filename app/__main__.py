@@ -28,7 +28,7 @@ _KEPT = {
     "view": "the runs are as they were",
     "index": "an index that was there before is untouched; the same command builds the new one, and resumes a dense "
     "one or one of Elasticsearch",
-    "chat": "questions and answers are kept unless --no-keep is given; --resume last goes on",
+    "chat": "questions and answers are kept unless --no-keep is given; --resume last continues them",
     "boundary": "draws that were made are kept; the same command makes the others",
     "serve": "questions in work got the time of --grace to end",
 }

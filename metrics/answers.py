@@ -26,7 +26,8 @@ _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 # An option's letter and nothing else, and one before its text.
 _OPTION = re.compile(
-    r"^\s*(?:\*\*)?(?:(?:(?:the\s+)?(?:correct\s+|right\s+|best\s+)?(?:option|answer|choice)(?:\s+is\b)?|(?:正确|正確)?(?:答案|选项?|選項?|选择|選擇|選択肢)[是为為]?)\s*+(?:[:：]\s*+)?)?"
+    r"^\s*(?:\*\*)?(?:(?:(?:the\s+)?(?:correct\s+|right\s+|best\s+)?(?:option|answer|choice)(?:\s+is\b)?"
+    r"|(?:正确|正確)?(?:答案|选项?|選項?|选择|選擇|選択肢)[是为為]?)\s*+(?:[:：]\s*+)?)?"
     r"(?:\*\*)?[(\[（【]?((?-i:[A-Za-zＡ-Ｚａ-ｚ]))[)\].:）】、．。：]*(?:\*\*)?[.。]?\s*$",
     re.IGNORECASE,
 )

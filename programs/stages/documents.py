@@ -45,8 +45,8 @@ _DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
 _IN_ONE_PIECE = re.compile(r"(?<![\w-])--[^\W\d_](?:[\w-]*\w)?|(?:/[\w-]++(?:\.\w++)*+){2,}|(?<!\d)\d++(?:\.\d++){2,}")
 _QUALIFIED = re.compile(r"[\w.:]+")
 _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
-# A number with its unit, as in 30s and 4MiB, and the v of a version.
-_UNIT = re.compile(r"(?<![^\W_])(\d+)([A-Za-z]{1,3})(?![^\W_])")
+# A number with its unit, as in 30s and 4MiB, which no ordinal is, and the v of a version.
+_UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # 1.250.000 is none.

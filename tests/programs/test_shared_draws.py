@@ -162,13 +162,13 @@ def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norw
     reply = replies("no marker in sight")
     reply.replies["DecomposeQuestion"] = {"quizzes": "[]"}
     program, engine = norway(reply, workers=1, decompose=True)
-    draws, told = SharedDraws(largest=largest), []
+    draws, outcomes = SharedDraws(largest=largest), []
     for _ in range(3):
         record = draws.sharing(program)(QUIZ).record
-        told.append((record.touched, engine.count["AnswerQuiz"], [one.stage for one in record.degradations]))
+        outcomes.append((record.touched, engine.count["AnswerQuiz"], [one.stage for one in record.degradations]))
         draws.forget_failed()
     # What went wrong before the draws stays noted.
-    assert told == [(True, 5, ["decompose", "examine", "examine"])] + [(False, 6, ["decompose"])] * 2
+    assert outcomes == [(True, 5, ["decompose", "examine", "examine"])] + [(False, 6, ["decompose"])] * 2
 
 
 def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):

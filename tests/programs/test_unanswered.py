@@ -385,6 +385,7 @@ def test_the_words_that_passages_lack(answer, text, lacking):
         ("10,000", "`max_pending` (default 10_000)", []),
         ("30 s", "After 30s.", []),
         ("5m", "After 5 h or 10 m.", ["5 m"]),
+        ("the 21st century", "In the twenty-first century.", ["21st"]),
     ],
 )
 def test_what_is_written_in_one_piece_has_to_stand_there_so(answer, text, lacking):
