@@ -204,7 +204,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
         amount = _CURRENCY.search(before[-2:]) or _CURRENCY.match(after)
         return f"{number[1]}.{part}" if amount else number[0]
 
-    units = [f"{number} {unit}" for number, unit in _UNIT.findall(_VERSION.sub("", ungrouped(answer)))]
+    units = _UNIT.findall(_VERSION.sub("", ungrouped(answer)))
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
     # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
@@ -219,13 +219,13 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     lacking = [word for word in dict.fromkeys(wanted) if not stands_there(_plain(word))]
     # Where two words that are there meet, the last character of one and the first of the other are no word.
     met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
-    lacking = [word for word in lacking if word not in met]
+    lacking = [word for word in lacking if word not in met.union(unit.lower() for _, unit in units)]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
     # A day may be written otherwise.
     pieces = [one for one in _IN_ONE_PIECE.findall(answer) if not (_DATE.fullmatch(one) and _YEAR.search(one))]
     pieces += [one.strip(".:") for one in _QUALIFIED.findall(answer) if _UNDERSCORED.search(one)]
-    pieces += units
-    lacking += [one for one in pieces if not any(map(_in_one_piece(one).search, texts))]
+    lacking += [one for one in pieces if not any(map(_in_one_piece(re.escape(one)).search, texts))]
+    lacking += [f"{number} {unit}" for number, unit in units if not _has_unit(number, unit, texts)]
     return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
 
 
@@ -234,9 +234,15 @@ def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
     return any(map(beside.search, texts))
 
 
-def _in_one_piece(text: str) -> re.Pattern[str]:
-    before = "" if text.startswith("/") else r"(?<![\w-])(?<!\d\.)"
-    return re.compile(rf"{before}{re.escape(text)}(?!-?\w)(?!\.\d)", re.IGNORECASE)
+def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
+    """Whether a number stands before its unit, or a word that this is short for: ms is milliseconds, not minutes."""
+    short = unit.removesuffix("s") if len(unit) > 2 else unit
+    return any(map(_in_one_piece(rf"{number} (?:{unit}|{'[a-z]*'.join(short)}[a-z]+)").search, texts))
+
+
+def _in_one_piece(pattern: str) -> re.Pattern[str]:
+    before = "" if pattern.startswith("/") else r"(?<![\w-])(?<!\d\.)"
+    return re.compile(rf"{before}{pattern}(?!-?\w)(?!\.\d)", re.IGNORECASE)
 
 
 def _plain(word: str) -> str:

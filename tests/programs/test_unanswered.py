@@ -385,6 +385,9 @@ def test_the_words_that_passages_lack(answer, text, lacking):
         ("10,000", "`max_pending` (default 10_000)", []),
         ("30 s", "After 30s.", []),
         ("5m", "After 5 h or 10 m.", ["5 m"]),
+        ("30s", "After 30 seconds.", []),
+        ("250ms", "After 250 milliseconds.", []),
+        ("250ms", "After 250 minutes.", ["250 ms"]),
         ("the 21st century", "In the twenty-first century.", ["21st"]),
     ],
 )
