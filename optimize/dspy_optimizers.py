@@ -52,18 +52,24 @@ def tunable(program: Program, optimizer: str) -> list[str]:
     if not isinstance(program, KEQA):
         stay = frozenset() if optimizer == "gepa" else judges(program)
         return [name for name, _ in program.named_predictors() if name not in stay]
-    # Over one's own documents other prompts are asked in the place of two of the papers'.
+    # Over one's own documents other prompts are asked in the place of two of the papers', and forms have their own.
     own = program.documents is not None and program.documents.own_prompts
+    quizzes, remembers = program.settle in ("quizzes", "cascade"), program.settle == "draft" and not program.declines
+    apart, examines = quizzes and program.decompose, quizzes and program.examine
+    drafts = examines or remembers or (program.chooser is not None and not program.declines)
     switched_on = {
-        "decomposition.decompose": program.decompose,
-        "documents.quiz": program.examine and own,
-        "examination.quiz": program.examine and not own,
-        "examination.same": program.examine and optimizer == "gepa",
-        "picking.judge": program.pick and optimizer == "gepa",
-        "selection.construct": bool(program.select),
+        "decomposition.decompose": apart and program.drafting is None,
+        "drafting.draft": apart and program.drafting is not None,
+        "documents.quiz": drafts and own,
+        "examination.quiz": drafts and not own,
+        "examination.same": examines and optimizer == "gepa",
+        "picking.judge": program.pick and program.citing is None and not remembers and optimizer == "gepa",
+        "selection.construct": bool(program.select) and not remembers,
+        "citing.cite": program.citing is not None and not remembers,
         "documents.answer": own,
-        "answering.answer": not own,
-        "summarizing.summarize": program.decompose,
+        "answering.answer": not own and program.reasoning is None and not remembers,
+        "reasoning.answer": program.reasoning is not None and not remembers,
+        "summarizing.summarize": apart,
         "writing.write": program.style in ("sentence", "report"),
         "writing.items": program.style == "list",
         "writing.compare": program.style == "table",

@@ -336,6 +336,11 @@ JUDGES = {"examination.same", "picking.judge"}
         ({"examine": False}, PREDICTORS - {"examination.quiz", "examination.same"}),
         ({"pick": False}, PREDICTORS - {"picking.judge"}),
         ({"select": True}, PREDICTORS | {"selection.construct"}),
+        ({"draft": True}, PREDICTORS - {"decomposition.decompose"} | {"drafting.draft"}),
+        ({"cite": True}, PREDICTORS - {"picking.judge"} | {"citing.cite"}),
+        ({"reason": True}, PREDICTORS - {"answering.answer"} | {"reasoning.answer"}),
+        ({"settle": "reading"}, {"picking.judge", "answering.answer"}),
+        ({"settle": "draft"}, {"examination.quiz"}),
     ],
 )
 def test_what_may_be_changed_is_what_is_switched_on(switched, changed):
