@@ -164,7 +164,7 @@ def _weights(path: str) -> str:
     return fingerprint(path)
 
 
-MOST_EXAMPLES, _LONGEST = 5000, 4000
+MOST_EXAMPLES, _LONGEST = 5000, 100_000
 
 Text = Annotated[str, Field(max_length=_LONGEST)]
 

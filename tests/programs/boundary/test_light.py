@@ -188,7 +188,7 @@ def test_a_file_there_and_back(tmp_path):
     assert "words" not in repr(model)
 
 
-LIGHT, PROMPTED = make_model(), PromptedModel(k=64, instruction="x" * 4000)
+LIGHT, PROMPTED = make_model(), PromptedModel(k=64, instruction="x" * 100_000)
 
 
 def test_a_model_may_be_as_large_as_its_limits():
@@ -201,7 +201,7 @@ def test_a_model_may_be_as_large_as_its_limits():
         (PROMPTED, "embedder", "someone/model", "someone/model"),
         *((PROMPTED, "k", k, "k:") for k in (-1, 65)),
         (PROMPTED, "show", "all", "show:"),
-        (PROMPTED, "instruction", "x" * 4001, "instruction:"),
+        (PROMPTED, "instruction", "x" * 100_001, "instruction:"),
         (PROMPTED, "code", 1, "code:"),
         (LIGHT, "format", "keqa-program", "is no boundary model"),
         (LIGHT, "version", 2, "another version"),
