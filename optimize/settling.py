@@ -13,6 +13,7 @@ learned. No question is shown demonstrations that were made from it.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 from keqa.data.example import Example
@@ -124,7 +125,7 @@ class Ways:
             else:
                 own = way == tuning.best.settings[SETTLE]
                 found = Tried(tuning.best, {}) if own else self._measured(way)
-                forms = [self._trained(one) for one in (found, *self._reasoned(found))] if len(ways) > 1 else [found]
+                forms = [self._trained(one) for one in (found, *self._formed(found))] if len(ways) > 1 else [found]
                 self.tried.append(max(forms, key=lambda one: one.objective))
             tuning.asking.progress("settling", done, len(ways))
         self._look_for_answers()
@@ -170,13 +171,20 @@ class Ways:
         points = [self.tuning.measured(one, **choosers) for one in forms]
         return Tried(max(points, key=lambda point: point.objective), choosers)
 
-    def _reasoned(self, tried: Tried) -> list[Tried]:
-        """Reading with a chain of thought where it has none, or without one: few questions tell little of either."""
-        choice = tried.point.settings
-        others = [one for one in self.tuning.values["reason"] if one != choice["reason"]]
-        # What cites has no place for thoughts.
-        pick = choice["pick"] and not choice["cite"]
-        forms = [{**choice, "reason": one, "pick": pick} for one in others] if tried.way == "reading" else []
+    def _formed(self, tried: Tried) -> list[Tried]:
+        """Reading with and without thoughts and further passages, which few questions tell little of."""
+        choice, values = tried.point.settings, self.tuning.values
+        forms = [
+            # What cites has no place for thoughts.
+            {
+                **choice,
+                "reason": reason,
+                "expand": expand,
+                "pick": choice["pick"] and (not choice["cite"] or reason is choice["reason"]),
+            }
+            for reason, expand in product(values["reason"], values["expand"])
+            if tried.way == "reading" and (reason, expand) != (choice["reason"], choice["expand"])
+        ]
         return [tried._replace(point=self.tuning.measured(form)) for form in forms]
 
     def _cascade(self) -> None:
@@ -188,7 +196,7 @@ class Ways:
         if self.kept.way == "draft":
             return
         by_way = {one.way: one for one in self.tried}
-        form = {name: by_way["reading"].point.settings[name] for name in ("pick", "reason")}
+        form = {name: by_way["reading"].point.settings[name] for name in ("pick", "reason", "expand")}
         answered = {way: one.answered for way, one in by_way.items() if one.answered}
         read, apart = (by_way[way].answered for way in ("reading", "quizzes"))
         first = tuple(one if _tells("reading", one) else other for one, other in zip(read, apart, strict=True))

@@ -136,6 +136,8 @@ def _used(program: KEQA) -> dict[str, bool]:
         "draft": forms and program.decompose and program.examine,
         "cite": forms and judged and not program.select and program.extract_sentences is None,
         **dict.fromkeys(("top_k", "pick"), retrieves),
+        # Who learned to read so many passages reads no more.
+        "expand": retrieves and forms,
         "list_step": program.style == "list" and retrieves,
         "listwise": judged,
         "prefer_reliable": judged and doubts,

@@ -97,6 +97,7 @@ def _fraction(allowed: str, holds: Callable[[Fraction], bool]) -> Kind:
 Tries = Annotated[int, whole(1, 1_000)]  # samples of one quiz or question
 TopK = Annotated[int, whole(1, 1_000)]  # passages that one search finds
 Count = Annotated[int, whole(1, 1_000)]  # sentences or passages that are kept
+Further = Annotated[int, whole(0, 1_000)]  # passages beside those that one search finds
 Steps = Annotated[int, whole(1, 100)]  # quizzes, steps, rounds, queries or rephrasings of one question
 Workers = Annotated[int, whole(1, 1_000)]  # calls in flight
 InFlight = Annotated[int, whole(1, 1_000)]  # questions in work at once

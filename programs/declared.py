@@ -17,6 +17,7 @@ from keqa.programs.arguments import (
     SIMILARITY,
     Characters,
     Count,
+    Further,
     Seed,
     Steps,
     Temperature,
@@ -179,6 +180,16 @@ class DeclaredKeqa(CommonSettings):
     ] = False
     """The explanation of a question that is answered by one reading is then that thought. It has no effect where
     guesses are not wanted, nor beside `select`, `extract_sentences` or what cites."""
+    expand: Annotated[
+        Further,
+        About(
+            "Further passages to read for the whole question, found with the best one beside it; 0: none.",
+            "as compiled, or 0",
+            tried=(0, 3),
+        ),
+    ] = 0
+    """Pseudo-relevance feedback: a second search for the question and the beginning of the best passage of the first
+    finds what the passage leads to, such as the birthplace of a director whom only it names."""
     prefer_reliable: Annotated[
         bool,
         _switch(

@@ -35,6 +35,8 @@ from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
 
 _REREAD = 3
+_EXPANSION = 200
+"""So many characters of a passage expand a query: of a longer piece what it says beside the point is searched, too."""
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 _DEEP, _MOST_READ = 3, 8
 """Of each search so many passages are read together, and so many of all."""
@@ -99,10 +101,21 @@ class PassageReading:
     documents: OwnDocuments | None
 
     async def search(self, asked: AskedQuiz) -> list[Hit]:
+        """The passages found for a quiz; behind those for a whole question what the best of them leads to."""
+        found = await self._found(asked.text, self.settings.top_k, asked)
+        further = self.settings.expand if asked.whole and found else 0
+        if not further:
+            return found
+        there = {hit.passage for hit in found}
+        expanded = f"{asked.text} {found[0].passage.rendered[:_EXPANSION]}"
+        led_to = await self._found(expanded, len(found) + further, asked)
+        return found + [hit for hit in led_to if hit.passage not in there][:further]
+
+    async def _found(self, query: str, k: int, asked: AskedQuiz) -> list[Hit]:
         if self.retriever is None:
             return []
         try:
-            return await searched(self.retriever, asked.text, self.settings.top_k, asked.quiz.index)
+            return await searched(self.retriever, query, k, asked.quiz.index)
         except CallError as error:
             raise SearchError(error.cause, error.message) from error
 

@@ -48,6 +48,7 @@ def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
     own |= {"on_nothing_helpful": "largest_cluster", "settle": "quizzes", "pick": True, "list_step": None}
+    own["expand"] = 0
     return own | off | others
 
 
@@ -329,6 +330,7 @@ def test_what_is_tried_where_nothing_is_said():
         "temperature": (0.7, 1.0),
         "top_k": (2, 3, 5, 10),
         "list_step": (1, 3),
+        "expand": (0, 3),
         "settle": ("draft", "reading", "quizzes", "cascade"),
         **dict.fromkeys(SWITCHES, BOTH),
         "top_p": (None, 0.9),
@@ -387,7 +389,7 @@ DRAWING, PICKING = {"tries", "temperature", "top_p", "threshold", "on_nothing_he
         ({"pick": False, "reference": Doubting()}, PICKING | {"on_nothing_helpful"}),
         (
             {"searching": False, "style": "list"},
-            PICKING | {"on_nothing_helpful", "pick", "read_together", "reason", "top_k"},
+            PICKING | {"on_nothing_helpful", "pick", "read_together", "reason", "expand", "top_k"},
         ),
         *(({name: value}, {"cite", "reason"}) for name, value in (("select", True), ("extract_sentences", 2))),
         ({"unanswered": "say"}, {"reason"}),

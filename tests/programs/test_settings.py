@@ -34,6 +34,7 @@ EVERY = {
     "cite": (False, True),
     "read_together": (False, True),
     "reason": (False, True),
+    "expand": (0, 3),
     "prefer_reliable": (False, True),
     "gate": (None, None),
     "select": (False, "instead"),

@@ -14,6 +14,7 @@ from keqa.programs.fingerprint import program_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import UnansweredError, sources_of
 from keqa.programs.records import QuestionRecord
+from keqa.retrievers.base import Passage
 
 QUESTION = "Where was the author of The Grey Harbour born?"
 PLAN = ["Who wrote The Grey Harbour?", "Where was #1 born?"]
@@ -70,6 +71,24 @@ def test_a_question_is_settled_in_the_way_that_is_set(made, settle, calls, searc
     assert (record.answer, record.answer_source, record.settled_by) == (answer, source, settle)
     if settle != "quizzes":
         assert [(quiz.index, quiz.resolved, quiz.answer) for quiz in record.quizzes] == [(1, QUESTION, answer)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "read", "searches"),
+    [
+        ({"settle": "reading"}, [["novel"]], 1),
+        ({"settle": "reading", "expand": 2}, [["novel", "author"]], 2),
+        ({"expand": 2}, [["novel"], ["author"]], 2),
+    ],
+)
+def test_what_the_best_passage_leads_to_is_read_for_the_whole_question(scripted, settings, read, searches):
+    texts = {"novel": "The Grey Harbour is a novel by Ann Ok.", "author": "Ann Ok comes from Bergen.", "city": "Oslo."}
+    passages = [Passage(name, "", text) for name, text in texts.items()]
+    lm, _ = scripted(replies(memory="UNKNOWN"))
+    program = KEQA(keqa.open_encyclopedia(passages), lms=keqa.build_roles(lm), pick=False, top_k=1, tries=1, **settings)
+    record = program(QUESTION).record
+    assert [[one.passage_id for one in quiz.passages] for quiz in record.quizzes] == read
+    assert record.cost.retrievals == searches
 
 
 def test_a_draft_has_its_probability_where_the_language_model_gives_one(made):
