@@ -170,7 +170,8 @@ def build_roles(
     judge = lm if consistency_lm is None else consistency_lm
     picker = lm if utility_lm is None else utility_lm
     own = ((judge, consistency_api_base), (picker, utility_api_base), (boundary_lm, boundary_api_base))
-    return Roles(make(lm, api_base), *(one and make(one, address_for(one, base, lm, api_base)) for one, base in own))
+    given = (None if one is None else make(one, address_for(one, base, lm, api_base)) for one, base in own)
+    return Roles(make(lm, api_base), *given)
 
 
 def _check_number(name: str, value: Any, kind: type, least: int, open_below: bool = False) -> None:
