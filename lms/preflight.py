@@ -156,9 +156,10 @@ class _Server:
                 _, writer = await asyncio.open_connection(host, parts.port or (443 if parts.scheme == "https" else 80))
         except TimeoutError:
             raise self.unreached(f"accepts no connection within {_CONNECT_SECONDS:g} seconds") from None
-        except OSError as error:
-            why = f"accepts no connection ({error.strerror or type(error).__name__})"
-            if isinstance(error, socket.gaierror):
+        # A host with an empty part, or too long a one, cannot be written as hosts are looked up.
+        except (OSError, UnicodeError) as error:
+            why = f"accepts no connection ({getattr(error, 'strerror', None) or type(error).__name__})"
+            if isinstance(error, socket.gaierror | UnicodeError):
                 why = "names a host that is not known"
             elif isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
                 why = "refuses the connection: nothing listens there"
