@@ -92,7 +92,9 @@ class RecordedOutcome(BaseModel):
 
     @property
     def rights(self) -> tuple[bool, ...]:
-        return tuple(one for one in (self.right, self.reading_right, self.quizzes_right) if one is not None)
+        """Whether each answer that there is was right."""
+        steps = ((self.draft, self.right), (self.reading, self.reading_right), (self.quizzes, self.quizzes_right))
+        return tuple(bool(right) for answer, right in steps if answer is not None)
 
 
 def _of_adarague(line: Mapping[str, Any]) -> dict[str, Any]:
