@@ -290,8 +290,9 @@ class TransformersEngine(LocalEngine):
                 if not self.decoder.busy:
                     time.sleep(_WAIT)
             while held is not None and self.decoder.room(held.job, joining):
-                running[held.job] = held
-                joining.append(held.job)
+                if not held.future.cancelled():
+                    running[held.job] = held
+                    joining.append(held.job)
                 held = None
                 held = self._queue.get_nowait()
         return held

@@ -124,6 +124,13 @@ def test_a_cancelled_request_leaves_its_batch(engine):
     long.cancel()
     assert engine.complete(request("b", max_tokens=2, temperature=0.0)).usage.output_tokens <= 2
     assert not engine.decoder.busy
+    # Of one that was cancelled before its turn not even the prompt is read.
+    with leaving() as leave:
+        leave()
+        engine.submit(request("c" * 500, temperature=0.0))
+    read = engine.decoder.read_tokens
+    engine.complete(request("d", max_tokens=2, temperature=0.0))
+    assert engine.decoder.read_tokens - read < 500
 
 
 def test_many_threads_and_little_room(tiny_folder):
