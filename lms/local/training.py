@@ -154,7 +154,7 @@ def fine_tune(
         raise InputError(f"{folder} is a file; name a folder")
     others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
     # Files of a model without the note that ends a training are what a kill left of writing them.
-    if others and not (folder / _CHECKPOINT).exists():
+    if others and not (folder / _LOCK).exists():
         raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     with open_locked(folder / _LOCK, "another training", "name another folder", lock_only=True):

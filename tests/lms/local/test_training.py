@@ -64,6 +64,11 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, m
 
     options = replace(OPTIONS, epochs=3, dropout=0.1)
     steps: list[int] = []
+    # As where it is killed when all but the note that ends it was written.
+    with monkeypatch.context() as patched:
+        patched.setattr("keqa.lms.local.training.atomic_write", None)
+        with pytest.raises(TypeError):
+            fine_tune(str(tiny_folder), conversations(), tmp_path / "whole", options)
     fine_tune(str(tiny_folder), conversations(), tmp_path / "whole", options)
     with pytest.raises(InputError, match="stopped after 2 of 6 steps; the same call"):
         fine_tune(
@@ -76,11 +81,6 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, m
         )
     with pytest.raises(InputError, match="holds another training"):
         fine_tune(str(tiny_folder), conversations(3), tmp_path / "stopped", options)
-    # As where it is killed when all but the note that ends it was written.
-    with monkeypatch.context() as patched:
-        patched.setattr("keqa.lms.local.training.atomic_write", None)
-        with pytest.raises(TypeError):
-            fine_tune(str(tiny_folder), conversations(), tmp_path / "stopped", options)
     done = fine_tune(
         str(tiny_folder), conversations(), tmp_path / "stopped", options, progress=lambda step, *_: steps.append(step)
     )
