@@ -77,10 +77,14 @@ class TrainingOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rank", "alpha", "epochs", "batch", "longest"):
+        for name in ("rank", "alpha", "epochs", "batch", "longest", "seed"):
+            number, least = getattr(self, name), int(name != "seed")
+            if type(number) is not int or number < least:
+                raise ConfigurationError(f"{name} must be a whole number from {least}, not {number!r:.40}")
+        for name in ("rate", "warmup", "dropout", "checkpoint_seconds"):
             number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigurationError(f"{name} must be a whole number from 1, not {number!r:.40}")
+            if not isinstance(number, int | float) and (name, number) != ("rate", None):
+                raise ConfigurationError(f"{name} must be a number, not {number!r:.40}")
         if self.method not in ("lora", "full"):
             raise ConfigurationError(f"method must be lora or full, not {self.method!r:.40}")
         if self.rate is not None and not 0 < self.rate < 1:

@@ -110,7 +110,8 @@ def test_what_cannot_be_trained_is_refused(tiny_folder, trained, tmp_path):
     (tmp_path / "taken" / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
         fine_tune(str(tiny_folder), conversations(), tmp_path / "taken")
-    for wrong in ({"epochs": 0}, {"method": "some"}, {"rate": 2.0}, {"warmup": 1.0}, {"epoch": 1}):
+    mistyped = ({"rate": "1e-5x"}, {"seed": "a"}, {"checkpoint_seconds": "soon"})
+    for wrong in ({"epochs": 0}, {"method": "some"}, {"rate": 2.0}, {"warmup": 1.0}, {"epoch": 1}, *mistyped):
         with pytest.raises(ConfigurationError):
             TrainingOptions.of(wrong)
 
