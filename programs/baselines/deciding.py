@@ -101,10 +101,10 @@ class KBM(ExaminingBaseline):
     async def _measured(self, asked: Question, draws: Draws, reference: Sequence[str]) -> float | None:
         """The judgement that counts; None, with a note, where there is none."""
         try:
-            if self.model is not None:
+            if (model := self.model) is not None:
                 read = "\n\n".join(reference)
                 # It waits for a language model, and other questions do not.
-                judged: Judgement = await in_thread(lambda: self.model.judge(asked.question, draws, read))
+                judged: Judgement = await in_thread(lambda: model.judge(asked.question, draws, read))
             else:
                 inputs = asked_inputs(asked)
                 inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}
