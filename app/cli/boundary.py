@@ -199,6 +199,7 @@ def train(
     for flag in given(options, model):
         if flag in _OPTIONS and options.kind not in _OPTIONS[flag]:
             raise MisplacedOptionError(f"{flag} is none of --kind {options.kind}: leave it out", flag)
+    check_writable(out.parent, "--out")
     if options.kind == "chooser":
         _train_chooser(collected, out, options, as_json=as_json)
         return
