@@ -119,7 +119,10 @@ def judged(model: BoundaryModel, collected: Sequence[Collected]) -> Judged:
         given = [quiz for quiz in given if quiz.reference is None]
     quizzes = [quiz for quiz in given if learned.isdisjoint((quiz.root, quiz.digest))]
     if not quizzes:
-        raise InputError("the boundary model has learned from all of these questions: check it on others")
+        why = (
+            "the boundary model has learned from all of these questions" if given else "these hold no quiz from memory"
+        )
+        raise InputError(f"{why}: check it on others")
     target: CertaintyTarget = getattr(model, "certainty", "by_samples")
     seen = [readings(quiz, model.reads, target)[0] for quiz in quizzes]
 

@@ -142,6 +142,8 @@ def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp
     collected = [Collected([quiz_of(0, "+-")])]
     with pytest.raises(InputError, match="has learned from all of these questions"):
         judged(scripted_model(0.5, roots=[root_digest("0")]), collected)
+    with pytest.raises(InputError, match="hold no quiz from memory: check it on others"):
+        judged(scripted_model(), [Collected([])])
     with pytest.raises(InputError, match=r"plot\.xyz cannot be drawn: Format 'xyz' is not supported"):
         draw_reliability(judged(scripted_model(0.5), collected), tmp_path / "plot.xyz")
 
