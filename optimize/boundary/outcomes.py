@@ -124,7 +124,7 @@ def read_outcomes(path: str | Path, *, measured: bool = False) -> list[RecordedO
     split, found = _SPLITS.search(Path(path).stem.lower()), []
     for number, value in parse_jsonl(content, path, error=InputError):
         one = validated(RecordedOutcome, value, path, number)
-        if not measured and "test" in (one.split, split[1] if split and not one.split else ""):
+        if not measured and "test" in (one.split.lower(), split[1] if split and not one.split else ""):
             raise InputError(f"{path}, line {number}, is of a test split: nothing learns from that")
         found.append(one)
     if not found:

@@ -65,7 +65,7 @@ def test_lines_of_adarague(tmp_path):
         (LINE | {"perplexity": 0.5}, "perplexity"),
         (LINE | {"reading": "Bo"}, "'reading_right', or gold"),
         (LINE | {"quizzes": "Bo", "quizzes_right": True}, "needs a 'reading'"),
-        (LINE | {"split": "test"}, "line 2, is of a test split: nothing learns"),
+        (LINE | {"split": "Test"}, "line 2, is of a test split: nothing learns"),
     ],
 )
 def test_a_bad_line_is_refused_with_file_and_line(tmp_path, line, message):
