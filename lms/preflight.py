@@ -60,8 +60,8 @@ _ATTEMPTS = 2
 """Requests that decide where a server closes the connection, or sends what is no reply: once that may be chance."""
 
 
-class _UnreachableError(Exception):
-    """Nothing accepts connections at an address; the text says how to put that right."""
+class _UnreachableError(ConfigurationError):
+    """Nothing accepts connections at an address."""
 
 
 def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
@@ -101,10 +101,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
     async def all_of_them() -> None:
         await asyncio.gather(*(server.connect() for server in servers))
 
-    try:
-        requests.run(all_of_them)
-    except _UnreachableError as error:
-        raise ConfigurationError(str(error)) from error
+    requests.run(all_of_them)
 
 
 class _Server:

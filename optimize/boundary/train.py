@@ -123,6 +123,7 @@ def train_light(
     quizzes = checked_quizzes([from_memory(one) for one in collected])
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads, target)]
     place = np.array([place for place, _ in seen])
+    first = np.unique(place, return_index=True)[1]
     words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
     # The digests of questions are in no order that has to do with them.
     order = {root: number % FOLDS for number, root in enumerate(roots_of(quizzes))}
@@ -140,7 +141,6 @@ def train_light(
         for one in range(FOLDS):
             slope, offset = fit.platt(fold != one)
             calibrated[fold == one] = slope * fit.scores[fold == one] + offset
-        first = np.unique(place, return_index=True)[1]
         return fit.calibrated()[0], expit(calibrated[first]).tolist()
 
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
@@ -150,8 +150,7 @@ def train_light(
     for aspect in heads:
         for variant in variants:
             heads[aspect][variant], held[aspect] = fitted(aspect, variant)
-    first = [readings(quiz, reads, target)[0] for quiz in quizzes]
-    held_out = figures_of(quizzes, first, held["mastery"], held["certainty"])
+    held_out = figures_of(quizzes, [seen[one][1] for one in first], held["mastery"], held["certainty"])
     made: dict[str, Any] = {"reads": reads, "embedder": embedder, "certainty": target}
     made["about"] = _about(collected, quizzes)
     return _trained(LightModel(heads=heads, **_learned(quizzes), **made), held_out)
