@@ -106,6 +106,8 @@ def test_what_cannot_be_trained_is_refused(tiny_folder, trained, tmp_path):
         fine_tune(str(trained), conversations(), tmp_path / "a")
     with pytest.raises(InputError, match="more than 5 tokens"):
         fine_tune(str(tiny_folder), conversations(), tmp_path / "a", replace(OPTIONS, longest=5))
+    with pytest.raises(ConfigurationError, match="device cud cannot be used: Expected one of cpu"):
+        fine_tune(str(tiny_folder), conversations(), tmp_path / "a", replace(OPTIONS, device="cud"))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
