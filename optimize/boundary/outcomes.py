@@ -94,7 +94,7 @@ class RecordedOutcome(BaseModel):
     def rights(self) -> tuple[bool, ...]:
         """Whether each answer that there is was right."""
         steps = ((self.draft, self.right), (self.reading, self.reading_right), (self.quizzes, self.quizzes_right))
-        return tuple(bool(right) for answer, right in steps if answer is not None)
+        return tuple(right for answer, right in steps if answer is not None and right is not None)
 
 
 def _of_adarague(line: Mapping[str, Any]) -> dict[str, Any]:
