@@ -44,8 +44,7 @@ class Roles:
     @property
     def every(self) -> list[dspy.LM]:
         """The LMs of all roles that have one."""
-        own = [self.task, self.consistency, self.utility]
-        return own if self.boundary is None else [*own, self.boundary]
+        return [one for one in (self.task, self.consistency, self.utility, self.boundary) if one is not None]
 
 
 def build_lm(
