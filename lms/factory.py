@@ -44,8 +44,7 @@ class Roles:
     @property
     def every(self) -> list[dspy.LM]:
         """The LMs of all roles that have one."""
-        own = [self.task, self.consistency, self.utility]
-        return own if self.boundary is None else [*own, self.boundary]
+        return [one for one in (self.task, self.consistency, self.utility, self.boundary) if one is not None]
 
 
 def build_lm(
@@ -170,7 +169,8 @@ def build_roles(
     judge = lm if consistency_lm is None else consistency_lm
     picker = lm if utility_lm is None else utility_lm
     own = ((judge, consistency_api_base), (picker, utility_api_base), (boundary_lm, boundary_api_base))
-    return Roles(make(lm, api_base), *(one and make(one, address_for(one, base, lm, api_base)) for one, base in own))
+    given = (None if one is None else make(one, address_for(one, base, lm, api_base)) for one, base in own)
+    return Roles(make(lm, api_base), *given)
 
 
 def _check_number(name: str, value: Any, kind: type, least: int, open_below: bool = False) -> None:

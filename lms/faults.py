@@ -67,10 +67,8 @@ def known(error: LMError, model: str) -> LMError:
     asked = error.retry_after
     if asked is None or asked <= LONGEST_WAIT:
         return error
-    advice = (
-        f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer than "
-    )
-    advice += f"the {LONGEST_WAIT:.0f} seconds that are waited"
+    advice = f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer "
+    advice += f"than the {LONGEST_WAIT:.0f} seconds that are waited"
     return type(error)(advice, model=model, status=error.status, retry_after=asked)
 
 

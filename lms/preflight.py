@@ -60,8 +60,8 @@ _ATTEMPTS = 2
 """Requests that decide where a server closes the connection, or sends what is no reply: once that may be chance."""
 
 
-class _UnreachableError(Exception):
-    """Nothing accepts connections at an address; the text says how to put that right."""
+class _UnreachableError(ConfigurationError):
+    """Nothing accepts connections at an address."""
 
 
 def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
@@ -101,10 +101,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
     async def all_of_them() -> None:
         await asyncio.gather(*(server.connect() for server in servers))
 
-    try:
-        requests.run(all_of_them)
-    except _UnreachableError as error:
-        raise ConfigurationError(str(error)) from error
+    requests.run(all_of_them)
 
 
 class _Server:
@@ -156,9 +153,10 @@ class _Server:
                 _, writer = await asyncio.open_connection(host, parts.port or (443 if parts.scheme == "https" else 80))
         except TimeoutError:
             raise self.unreached(f"accepts no connection within {_CONNECT_SECONDS:g} seconds") from None
-        except OSError as error:
-            why = f"accepts no connection ({error.strerror or type(error).__name__})"
-            if isinstance(error, socket.gaierror):
+        # A host with an empty part, or too long a one, cannot be written as hosts are looked up.
+        except (OSError, UnicodeError) as error:
+            why = f"accepts no connection ({getattr(error, 'strerror', None) or type(error).__name__})"
+            if isinstance(error, socket.gaierror | UnicodeError):
                 why = "names a host that is not known"
             elif isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
                 why = "refuses the connection: nothing listens there"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
@@ -24,6 +22,7 @@ TIERS = ("often", "sometimes", "stale", "never")
 """How often an LM saw a fact in training; see `keqa.testbed.world`."""
 
 _THRESHOLD = Fraction(4, 5)
+_IN_FLIGHT = 16
 
 
 class ExaminedFact(NamedTuple):
@@ -70,9 +69,10 @@ class Boundary:
 
 
 def draw_boundary(
-    lms: RoleLMs, *, facts: int = 400, tries: int = 5, workers: int = 16, progress: Callable[[], None] = lambda: None
+    lms: RoleLMs, *, facts: int = 400, tries: int = 5, progress: Callable[[], None] = lambda: None
 ) -> Boundary:
     """Examine facts of the default testbed, drawn over all tiers in their shares."""
+    from keqa.programs.calls.batch import in_parallel
     from keqa.programs.examination import Examination
     from keqa.programs.gates import CertaintyGate
 
@@ -82,13 +82,12 @@ def draw_boundary(
     examination = Examination(tries=tries, gate=CertaintyGate())
     examination.bind_lms(lms)
 
-    def examine(fact: Fact) -> ExaminedFact:
+    def examine(fact: Fact) -> tuple[Fact, ExaminedFact]:
         found = examination(RELATIONS[fact.relation].asks[0].format(e=fact.entity))
         progress()
         golds = {world.world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
         right = any(same_answer(found.leading or "", gold) for gold in golds)
-        return ExaminedFact(world.tiers.tier[fact], found.consistency, right)
+        return fact, ExaminedFact(world.tiers.tier[fact], found.consistency, right)
 
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(contextvars.copy_context().run, examine, fact) for fact in chosen]
-        return Boundary(tuple(one.result() for one in waiting))
+    examined = dict(in_parallel(examine, chosen, _IN_FLIGHT))
+    return Boundary(tuple(examined[fact] for fact in chosen))

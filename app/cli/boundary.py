@@ -199,6 +199,7 @@ def train(
     for flag in given(options, model):
         if flag in _OPTIONS and options.kind not in _OPTIONS[flag]:
             raise MisplacedOptionError(f"{flag} is none of --kind {options.kind}: leave it out", flag)
+    check_writable(out.parent, "--out")
     if options.kind == "chooser":
         _train_chooser(collected, out, options, as_json=as_json)
         return
@@ -273,7 +274,7 @@ def check(
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
     import dspy
 
-    from keqa.optimize.boundary.check import check_model, draw_reliability
+    from keqa.optimize.boundary.check import draw_reliability, judged
     from keqa.programs.boundary import read_model
 
     found: Any = read_model(model)
@@ -282,10 +283,10 @@ def check(
         raise MisplacedOptionError(why, "--boundary-lm", "--boundary-api-base")
     quizzes = [_read(folder) for folder in collected]
     with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
-        figures = check_model(found, quizzes)
-        emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
-        if plot is not None:
-            draw_reliability(found, quizzes, plot)
+        checked = judged(found, quizzes)
+    emit(checked.figures.as_json(), [_table(checked.figures, "quizzes")], as_json=as_json)
+    if plot is not None:
+        draw_reliability(checked, plot)
 
 
 def _asked(options: QuestionOptions) -> "Questions":

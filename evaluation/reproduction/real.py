@@ -21,10 +21,10 @@ from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.loading import sampled
 from keqa.errors import InputError
 from keqa.evaluation.questions import Questions, of_name
-from keqa.evaluation.records import RunLine, header_line, run_line
+from keqa.evaluation.records import Run, RunLine, header_line, run_line
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import UNREADABLE
-from keqa.evaluation.run_file import iter_lines, read_header, read_run
+from keqa.evaluation.run_file import read_run
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.fingerprint import digest
 from keqa.programs.records import QuestionRecord, QuizRecord
@@ -131,11 +131,7 @@ def shipped(line: RunLine) -> RunLine:
 def ship(folder: Path, archive: Path) -> int:
     """Put the finished runs of a language model into an archive, the same bytes each time; returns its size."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as whole:
-        for path in _run_files(folder):
-            run = read_run(path)
-            # What is under way has the questions that ended soonest, which are no sample.
-            if not run.finished:
-                continue
+        for path, run in _finished(folder):
             lines = [header_line(run.header.model_copy(update={"command": ""}))]
             lines += [run_line(shipped(line)) for line in run.lines]
             entry = zipfile.ZipInfo(f"{path.parent.name}/{path.name}")
@@ -150,13 +146,13 @@ def shipped_runs() -> list[RealRun]:
         if archive.name.endswith(_ARCHIVE):
             with tempfile.TemporaryDirectory(prefix="keqa-") as folder, archive.open("rb") as stream:
                 zipfile.ZipFile(stream).extractall(folder)
-                found += map(_read, _run_files(Path(folder)))
+                found += [_real(run) for _, run in _finished(Path(folder))]
     return found
 
 
 def collected_runs(out: Path) -> list[RealRun]:
     """What was collected into a folder, as it would ship."""
-    return [_read(path, shipped) for folder in sorted(out.glob("*")) for path in _run_files(folder)]
+    return [_real(run, shipped) for folder in sorted(out.glob("*")) for _, run in _finished(folder)]
 
 
 def with_most(runs: Iterable[RealRun]) -> list[RealRun]:
@@ -170,16 +166,17 @@ def with_most(runs: Iterable[RealRun]) -> list[RealRun]:
     return sorted(found.values(), key=lambda run: (run.lm, sets.index(run.dataset), rows.index(run.label)))
 
 
-def _run_files(folder: Path) -> list[Path]:
-    """The run files of a language model, in the order of the tables."""
-    places = (folder / name / f"{row}{_ENDING}" for name in SETS for row in DESIGN["rows"])
-    return [path for path in places if path.is_file()]
+def _finished(folder: Path) -> Iterator[tuple[Path, Run[RunLine]]]:
+    """The finished runs of a language model, in the order of the tables."""
+    for path in (folder / name / f"{row}{_ENDING}" for name in SETS for row in DESIGN["rows"]):
+        # What is under way has the questions that ended soonest, which are no sample.
+        if path.is_file() and (run := read_run(path)).finished:
+            yield path, run
 
 
-def _read(path: Path, kept: Callable[[RunLine], RunLine] = lambda line: line) -> RealRun:
-    header = read_header(path)
-    lm = (header.configuration.lm or "").partition("@")[0]
-    return RealRun(lm, header.dataset, header.label, {line.id: kept(line) for line in iter_lines(path)})
+def _real(run: Run[RunLine], kept: Callable[[RunLine], RunLine] = lambda line: line) -> RealRun:
+    lm = (run.header.configuration.lm or "").partition("@")[0]
+    return RealRun(lm, run.header.dataset, run.header.label, {line.id: kept(line) for line in run.lines})
 
 
 def real_tables(runs: Sequence[RealRun]) -> list[Grid]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from dspy import lm15
 
 from keqa.lms.local.tokenizing import Texts, check_request, stop_tokens
-from keqa.lms.local.weights import load_model
+from keqa.lms.local.weights import fingerprint, load_model
 from keqa.lms.loops import Listener, let_leave, who_listens
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class LocalEngine(ABC):
 
     @classmethod
     def shared(cls, path: str) -> Self:
-        """The engine of this model in this process, loaded at the first call."""
-        real = str(Path(path).resolve()) if Path(path).exists() else path
+        """The engine of this model in this process, loaded at the first call, and anew where its files are others."""
+        real = f"{Path(path).resolve()}@{fingerprint(path)}" if Path(path).exists() else path
         with _shared_lock:
             engine = _shared.get((cls.__qualname__, real))
             if engine is None or engine._closed.is_set() or engine._process != os.getpid():
@@ -290,8 +290,9 @@ class TransformersEngine(LocalEngine):
                 if not self.decoder.busy:
                     time.sleep(_WAIT)
             while held is not None and self.decoder.room(held.job, joining):
-                running[held.job] = held
-                joining.append(held.job)
+                if not held.future.cancelled():
+                    running[held.job] = held
+                    joining.append(held.job)
                 held = None
                 held = self._queue.get_nowait()
         return held

@@ -96,7 +96,7 @@ class LocalProvider(Provider):
 
     def finetune(
         self,
-        job: TrainingJob,
+        job: Any,
         model: str,
         train_data: Sequence[Mapping[str, Any]],
         train_data_format: TrainDataFormat | str | None,
@@ -114,8 +114,6 @@ class LocalProvider(Provider):
             folder = Path(get_finetune_directory()) / f"keqa-{training_digest(self._model, shown, options)}"
 
         def progress(*made: Any) -> None:
-            if isinstance(job, LocalTrainingJob):
-                job._progress = made
+            job._progress = made
 
-        stopped = job._ended.is_set if isinstance(job, LocalTrainingJob) else bool
-        return fine_tune(self._model, shown, folder, options, progress=progress, stopped=stopped).model
+        return fine_tune(self._model, shown, folder, options, progress=progress, stopped=job._ended.is_set).model

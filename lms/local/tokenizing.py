@@ -8,6 +8,8 @@ from typing import Any
 
 from dspy import lm15
 
+from keqa.lms.direct import quiet_litellm
+
 PLAIN_STOP = "\n\nUser:"
 _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")
 
@@ -188,8 +190,7 @@ def cut_to_tokens(lm: Any, text: str, most: int) -> tuple[str, int]:
     if tokenizer is not None:
         found, decode = tokenizer.encode(text, add_special_tokens=False), tokenizer.decode
     else:
-        import litellm
-
+        litellm = quiet_litellm()
         found = litellm.encode(model="", text=text)
 
         def decode(tokens: list[int]) -> str:

@@ -77,10 +77,14 @@ class TrainingOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rank", "alpha", "epochs", "batch", "longest"):
+        for name in ("rank", "alpha", "epochs", "batch", "longest", "seed"):
+            number, least = getattr(self, name), int(name != "seed")
+            if type(number) is not int or number < least:
+                raise ConfigurationError(f"{name} must be a whole number from {least}, not {number!r:.40}")
+        for name in ("rate", "warmup", "dropout", "checkpoint_seconds"):
             number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ConfigurationError(f"{name} must be a whole number from 1, not {number!r:.40}")
+            if not isinstance(number, int | float) and (name, number) != ("rate", None):
+                raise ConfigurationError(f"{name} must be a number, not {number!r:.40}")
         if self.method not in ("lora", "full"):
             raise ConfigurationError(f"method must be lora or full, not {self.method!r:.40}")
         if self.rate is not None and not 0 < self.rate < 1:
@@ -154,7 +158,7 @@ def fine_tune(
         raise InputError(f"{folder} is a file; name a folder")
     others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
     # Files of a model without the note that ends a training are what a kill left of writing them.
-    if others and not (folder / _CHECKPOINT).exists():
+    if others and not (folder / _LOCK).exists():
         raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     with open_locked(folder / _LOCK, "another training", "name another folder", lock_only=True):
@@ -203,10 +207,14 @@ class _Training:
         try:
             import torch
 
+            torch.device(str(options.device or "cpu"))
             if options.method == "lora":
                 import peft  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("finetune", "Fine-tuning a language model") from error
+        except RuntimeError as error:
+            why = str(error).partition(" device type at start")[0]
+            raise ConfigurationError(f"device {options.device} cannot be used: {why}") from error
         self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
         self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
         # What LoRA leaves as it is may be held in half the precision; what is trained may not.

@@ -63,8 +63,12 @@ class VLLMEngine(LocalEngine):
                 with suppress(queue.Empty):
                     while (waiting := self._queue.get(block=not running)) is not None:
                         number, job = str(id(waiting)), waiting.job
-                        running[number] = waiting
-                        self._engine.add_request(number, {"prompt_token_ids": list(job.tokens)}, _asked(job))
+                        try:
+                            self._engine.add_request(number, {"prompt_token_ids": list(job.tokens)}, _asked(job))
+                            running[number] = waiting
+                        except ValueError as error:
+                            # What vLLM refuses, such as more alternatives than it gives, ends no other request.
+                            waiting.fail(error)
                 left = {number for number, waiting in running.items() if waiting.future.cancelled()}
                 self._engine.abort_request(list(left))
                 for output in self._engine.step() if running.keys() - left else ():

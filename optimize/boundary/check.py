@@ -69,23 +69,34 @@ class Figures:
         return asdict(self)
 
 
+class Judged(NamedTuple):
+    """What a model has not learned from, as it sees it, and its judgements, or None; and of how much it has learned."""
+
+    quizzes: list[CollectedQuiz]
+    seen: list[Reading]
+    found: list[Judgement | None]
+    left_out: int
+
+    @property
+    def figures(self) -> Figures:
+        judgements = [one or Judgement(0.0, 0.0) for one in self.found]
+        mastery, certain = [one.mastery for one in judgements], [one.certainty for one in judgements]
+        figures = figures_of(self.quizzes, self.seen, mastery, certain)
+        return replace(figures, failed=self.found.count(None), left_out=self.left_out)
+
+
 def check_model(model: BoundaryModel, collected: Sequence[Collected]) -> Figures:
-    quizzes, seen, judged, left_out = _judged(model, collected)
-    judgements = [one or Judgement(0.0, 0.0) for one in judged]
-    mastery, certain = [one.mastery for one in judgements], [one.certainty for one in judgements]
-    found = figures_of(quizzes, seen, mastery, certain)
-    return replace(found, failed=judged.count(None), left_out=left_out)
+    return judged(model, collected).figures
 
 
-def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path: Path) -> None:
+def draw_reliability(checked: Judged, path: Path) -> None:
     """Draw how often quizzes are known that a model takes for so probably known, by tenths."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("plots", "A drawing") from error
-    _, seen, judged, _ = _judged(model, collected)
-    scores = [0.0 if one is None else one.mastery for one in judged]
-    points = reliability(scores, [one.mastery for one in seen])
+    scores = [0.0 if one is None else one.mastery for one in checked.found]
+    points = reliability(scores, [one.mastery for one in checked.seen])
     figure = Figure(figsize=(4.5, 4.5), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
@@ -100,10 +111,7 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
         raise InputError(f"{path} cannot be drawn: {error}") from error
 
 
-def _judged(
-    model: BoundaryModel, collected: Sequence[Collected]
-) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None], int]:
-    """What it has not learned from, as the model sees it, and what it says, or None; and of how much it has learned."""
+def judged(model: BoundaryModel, collected: Sequence[Collected]) -> Judged:
     # The same question may have come with another id.
     learned = {*getattr(model, "roots", ()), *getattr(model, "quizzes", ())}
     given = [quiz for one in collected for quiz in one.quizzes]
@@ -111,11 +119,14 @@ def _judged(
         given = [quiz for quiz in given if quiz.reference is None]
     quizzes = [quiz for quiz in given if learned.isdisjoint((quiz.root, quiz.digest))]
     if not quizzes:
-        raise InputError("the boundary model has learned from all of these questions: check it on others")
+        why = (
+            "the boundary model has learned from all of these questions" if given else "these hold no quiz from memory"
+        )
+        raise InputError(f"{why}: check it on others")
     target: CertaintyTarget = getattr(model, "certainty", "by_samples")
     seen = [readings(quiz, model.reads, target)[0] for quiz in quizzes]
 
-    def judged(place: int) -> Judgement | None:
+    def judgement(place: int) -> Judgement | None:
         quiz = quizzes[place]
         with suppress(BoundaryError):
             draws = replace(seen[place].signals, choices=tuple(quiz.choices))
@@ -123,8 +134,8 @@ def _judged(
         return None
 
     # One that asks a language model asks several quizzes at once.
-    found = dict(in_parallel(lambda place: (place, judged(place)), range(len(quizzes)), _AT_ONCE))
-    return quizzes, seen, [found[place] for place in range(len(quizzes))], len(given) - len(quizzes)
+    found = dict(in_parallel(lambda place: (place, judgement(place)), range(len(quizzes)), _AT_ONCE))
+    return Judged(quizzes, seen, [found[place] for place in range(len(quizzes))], len(given) - len(quizzes))
 
 
 def readings(quiz: CollectedQuiz, reads: Reads, target: CertaintyTarget = "by_samples") -> list[Reading]:

@@ -128,10 +128,8 @@ class Learner:
             settled = np.where(asks_on, settled, place)
             steps.insert(0, Step(right=seen.regression, onward=onward, cost=cost))
         taken = [(settled > place).mean() for place in range(last)]
-        calls = begun.calls + sum(share * price.calls for share, price in zip(taken, prices, strict=False))
-        retrievals = begun.retrievals + sum(
-            share * price.retrievals for share, price in zip(taken, prices, strict=False)
-        )
+        spent = (share * np.array(price) for share, price in zip(taken, prices, strict=False))
+        calls, retrievals = np.array(begun) + sum(spent, np.zeros(2))
         shares = {way: float((settled == place).mean()) for place, way in enumerate(WAYS[self.first :][: last + 1])}
         chooser = Chooser(steps=[_PASSED] * self.first + steps, roots=self.roots)
         by_question = dict(zip(self.questions, chances, strict=True))

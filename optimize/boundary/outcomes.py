@@ -92,7 +92,9 @@ class RecordedOutcome(BaseModel):
 
     @property
     def rights(self) -> tuple[bool, ...]:
-        return tuple(one for one in (self.right, self.reading_right, self.quizzes_right) if one is not None)
+        """Whether each answer that there is was right."""
+        steps = ((self.draft, self.right), (self.reading, self.reading_right), (self.quizzes, self.quizzes_right))
+        return tuple(right for answer, right in steps if answer is not None and right is not None)
 
 
 def _of_adarague(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def read_outcomes(path: str | Path, *, measured: bool = False) -> list[RecordedO
     split, found = _SPLITS.search(Path(path).stem.lower()), []
     for number, value in parse_jsonl(content, path, error=InputError):
         one = validated(RecordedOutcome, value, path, number)
-        if not measured and "test" in (one.split, split[1] if split and not one.split else ""):
+        if not measured and "test" in (one.split.lower(), split[1] if split and not one.split else ""):
             raise InputError(f"{path}, line {number}, is of a test split: nothing learns from that")
         found.append(one)
     if not found:

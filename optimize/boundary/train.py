@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from keqa.data.example import Example
 from keqa.data.question import quiz_key
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import InputError
 from keqa.lms.local.training import Progress, SoftChoice, TrainingConversation, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.alignment import Settled
@@ -123,6 +123,7 @@ def train_light(
     quizzes = checked_quizzes([from_memory(one) for one in collected])
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads, target)]
     place = np.array([place for place, _ in seen])
+    first = np.unique(place, return_index=True)[1]
     words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
     # The digests of questions are in no order that has to do with them.
     order = {root: number % FOLDS for number, root in enumerate(roots_of(quizzes))}
@@ -140,7 +141,6 @@ def train_light(
         for one in range(FOLDS):
             slope, offset = fit.platt(fold != one)
             calibrated[fold == one] = slope * fit.scores[fold == one] + offset
-        first = np.unique(place, return_index=True)[1]
         return fit.calibrated()[0], expit(calibrated[first]).tolist()
 
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
@@ -150,8 +150,7 @@ def train_light(
     for aspect in heads:
         for variant in variants:
             heads[aspect][variant], held[aspect] = fitted(aspect, variant)
-    first = [readings(quiz, reads, target)[0] for quiz in quizzes]
-    held_out = figures_of(quizzes, first, held["mastery"], held["certainty"])
+    held_out = figures_of(quizzes, [seen[one][1] for one in first], held["mastery"], held["certainty"])
     made: dict[str, Any] = {"reads": reads, "embedder": embedder, "certainty": target}
     made["about"] = _about(collected, quizzes)
     return _trained(LightModel(heads=heads, **_learned(quizzes), **made), held_out)
@@ -195,9 +194,9 @@ def shares(quiz: CollectedQuiz) -> tuple[float, float]:
     return float(quiz.accuracy), certainty(quiz.signals(), "by_types")
 
 
-def labels(quiz: CollectedQuiz, threshold: float = TAU) -> tuple[bool, bool]:
+def labels(quiz: CollectedQuiz) -> tuple[bool, bool]:
     mastery, certain = shares(quiz)
-    return mastery >= threshold, certain >= threshold
+    return mastery >= TAU, certain >= TAU
 
 
 def _divided(quizzes: Sequence[CollectedQuiz]) -> tuple[list[CollectedQuiz], list[CollectedQuiz]]:
@@ -212,22 +211,19 @@ def train_finetuned(
     folder: str | Path,
     *,
     language: Language = "en",
-    threshold: float = TAU,
     soft_labels: bool = False,
     training: Mapping[str, Any] | None = None,
     progress: Progress = lambda step, steps, loss: None,
 ) -> Trained[FinetunedModel]:
     """Fine-tune a language model to say of a quiz whether it is mastered and certain, as KBM does."""
-    if not 0 < threshold <= 1:
-        raise ConfigurationError(f"the threshold must be above 0 and at most 1, not {threshold!r}")
     learned, rest = _divided(checked_quizzes(collected))
     own = dict(training or {})
     # KBM's rate is that for all weights.
     defaults = {name: one for name, one in KBM_TRAINING.items() if name != "rate" or own.get("method") != "lora"}
     options = TrainingOptions.of({**defaults, **own})
-    shown = [_conversation(quiz, language, threshold, soft_labels) for quiz in learned]
+    shown = [_conversation(quiz, language, soft_labels) for quiz in learned]
     done = fine_tune(lm, shown, folder, options, progress=progress)
-    how = {"threshold": threshold, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
+    how = {"threshold": TAU, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
     place, about = str(done.folder), _about(collected, learned, base=lm[:_LONGEST], **how)
     weights = fingerprint(place)
     made: dict[str, Any] = {"language": language, "weights": weights, "certainty": "by_types"}
@@ -235,8 +231,8 @@ def train_finetuned(
     return _trained(model, check_model(model, [Collected(rest)]))
 
 
-def _conversation(quiz: CollectedQuiz, language: Language, threshold: float, soft: bool) -> TrainingConversation:
-    reply = assessment_reply(*labels(quiz, threshold))
+def _conversation(quiz: CollectedQuiz, language: Language, soft: bool) -> TrainingConversation:
+    reply = assessment_reply(*labels(quiz))
     prompt = assessment_prompt(quiz.quiz, quiz.choices, quiz.reference, language)
     places = [
         SoftChoice(reply.index(f'"{name}": "') + len(name) + 5, {"True": share, "False": 1 - share})
@@ -252,27 +248,24 @@ def train_prompted(
     show: Literal["balanced", "nearest"] = "balanced",
     k: int = 8,
     embedder: str = EMBEDDER,
-    threshold: float = TAU,
-    seed: int = 0,
     reflection_lm: Any = None,
-    budget: int = 200,
 ) -> Trained[PromptedModel]:
     """Choose examples for a prompted boundary model; a reflecting LM, where given, writes its instruction by GEPA."""
     learned, rest = _divided(checked_quizzes([from_memory(one) for one in collected]))
-    examples = [_known(quiz, threshold) for quiz in learned]
-    random.Random(seed).shuffle(examples)
+    examples = list(map(_known, learned))
+    random.Random(0).shuffle(examples)
     shown = balanced(examples, k) if show == "balanced" else examples[:MOST_EXAMPLES]
-    about = _about(collected, learned, threshold=threshold)
+    about = _about(collected, learned, threshold=TAU)
     made: dict[str, Any] = {"show": show, "k": k, "embedder": embedder, "certainty": "by_types"}
     model = PromptedModel(examples=shown, **_learned(learned), about=about, **made)
     with dspy.context(lm=lm):
         if reflection_lm is not None:
-            model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)
+            model = compile_prompted(model, examples, reflection_lm)
         return _trained(model, check_model(model, [Collected(rest)]))
 
 
-def _known(quiz: CollectedQuiz, threshold: float) -> KnownQuiz:
-    mastery, certain = labels(quiz, threshold)
+def _known(quiz: CollectedQuiz) -> KnownQuiz:
+    mastery, certain = labels(quiz)
     asked = quiz.model_dump(include={"quiz", "answer_type", "choices", "root"})
     return KnownQuiz(mastery=mastery, certainty=certain, **asked)
 
@@ -296,7 +289,7 @@ class JudgeModule(dspy.Module):
 
 
 def compile_prompted(
-    model: PromptedModel, examples: Sequence[KnownQuiz], reflection_lm: Any, *, budget: int = 200, seed: int = 0
+    model: PromptedModel, examples: Sequence[KnownQuiz], reflection_lm: Any, *, budget: int = 200
 ) -> PromptedModel:
     """Let GEPA write the instruction of a prompted boundary model; ``dspy.settings.lm`` is asked."""
     from keqa.optimize.dspy_optimizers import quiet
@@ -305,7 +298,7 @@ def compile_prompted(
     wanted = [one.with_inputs("quiz", "answer_type", "choices") for one in shown]
     half = len(wanted) // 2
     with quiet():
-        optimizer = dspy.GEPA(_verdict, reflection_lm=reflection_lm, max_metric_calls=budget, num_threads=4, seed=seed)
+        optimizer = dspy.GEPA(_verdict, reflection_lm=reflection_lm, max_metric_calls=budget, num_threads=4, seed=0)
         best: JudgeModule = optimizer.compile(JudgeModule(model), trainset=wanted[:half], valset=wanted[half:])
     return best.compiled()
 

@@ -24,7 +24,7 @@ from keqa.programs.baselines.base import (
 from keqa.programs.boundary import BoundaryError, Judgement, LightModel
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import gather, note, noted
+from keqa.programs.calls.session import gather, in_thread, note, noted
 from keqa.programs.calls.texts import text_of
 from keqa.programs.examination import Examination, draw_identity, means_the_same
 from keqa.programs.gate import Draws, reaches
@@ -101,8 +101,10 @@ class KBM(ExaminingBaseline):
     async def _measured(self, asked: Question, draws: Draws, reference: Sequence[str]) -> float | None:
         """The judgement that counts; None, with a note, where there is none."""
         try:
-            if self.model is not None:
-                judged: Judgement = self.model.judge(asked.question, draws, "\n\n".join(reference) or None)
+            if (model := self.model) is not None:
+                read = "\n\n".join(reference)
+                # It waits for a language model, and other questions do not.
+                judged: Judgement = await in_thread(lambda: model.judge(asked.question, draws, read))
             else:
                 inputs = asked_inputs(asked)
                 inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}

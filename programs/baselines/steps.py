@@ -283,7 +283,7 @@ class ReAct(SearchingBaseline):
         def shorter(error: CallError) -> dict[str, str] | None:
             if len(trail.turns) < 2 or trail.first == most:
                 return None
-            note("act", error.cause, error.message, "left out the oldest turn", harmless=True)
+            note(stage, error.cause, error.message, "left out the oldest turn", harmless=True)
             del trail.turns[0]
             trail.first += 1
             return written()

@@ -38,7 +38,7 @@ from keqa.programs.calls.ask import counted, lm_of_role
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
 from keqa.programs.records import digest
-from keqa.programs.stages.probabilities import LOGPROBS, likelihood, tells_no_probabilities, tokens_of
+from keqa.programs.stages.probabilities import LOGPROBS, first_tokens, likelihood, tells_no_probabilities
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt
 
@@ -234,15 +234,14 @@ class PromptedModel(AskedModel):
 
 
 def _verdicts(predictor: dspy.Predict, lm: Any, **inputs: Any) -> Judgement:
-    """Ask with token probabilities, and without where the language model gives none."""
+    """Ask with token probabilities, and without where the language model refuses them."""
     try:
         reply = predictor(lm=lm, config=dict(LOGPROBS), **inputs)
-        (tokens,) = tokens_of(reply, 1, str(lm.model), "a boundary model", "its verdicts")
     except Exception as error:
         if not (tells_no_probabilities(error) or isinstance(error, dspy.LMUnsupportedFeatureError)):
             raise
         reply = predictor(lm=lm, **inputs)
-        return Judgement(float(bool(reply.mastery)), float(bool(reply.certainty)))
+    tokens = first_tokens(reply)
     return Judgement(*(_share(bool(getattr(reply, name)), tokens, name) for name in ("mastery", "certainty")))
 
 

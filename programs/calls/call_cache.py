@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import dspy
 
+from keqa.lms.direct import quiet_litellm
 from keqa.programs.calls.ask import listen_to, tell_kept
 from keqa.storage.files import Closing
 from keqa.storage.journal import SqliteStore
@@ -171,10 +172,8 @@ def _as_dspy_reads(kept: dict[str, Any]) -> Any:
     """What `_as_kept` kept as an answer again; its usage is left out, for it was not paid again."""
     if "record" in kept:
         return {**kept["record"], "usage": {}}
-    import litellm
-
     # Its kind names what is called with the rest.
-    return getattr(litellm, _REPLIES[kept["kind"]])(**{**kept["reply"], "usage": None})
+    return getattr(quiet_litellm(), _REPLIES[kept["kind"]])(**{**kept["reply"], "usage": None})
 
 
 def is_sound(key: str, kept: Any) -> bool:

@@ -136,6 +136,7 @@ MISTAKES = [
     ("boundary check model.json nowhere --boundary-lm keqa/tiny", "asked by a prompted boundary model"),
     ("boundary train nowhere --out m.json", "nowhere is missing"),
     ("boundary train nowhere --out .", "is a folder; name a file"),
+    ("boundary train nowhere --out model.json/m.json", "model.json cannot be written"),
     ("boundary train nowhere --out m.json --training epochs=1", "--training is none of --kind light"),
     ("boundary train nowhere --out m.json --kind prompted --soft-labels", "none of --kind prompted"),
     ("boundary train nowhere --out m.json --kind finetuned --reads quiz", "none of --kind finetuned"),

@@ -123,6 +123,8 @@ def test_secrets_are_in_no_repr_state_or_log(caplog, tmp_path):
 def test_a_role_that_there_is_not_is_refused():
     with pytest.raises(ConfigurationError, match="no role judge_lm; there are lm, consistency_lm, utility_lm"):
         build_roles("keqa/tiny", judge_lm="openai/gpt-4o-mini")
+    with pytest.raises(ConfigurationError, match="An empty string is not a model"):
+        build_roles("hosted_vllm/m", boundary_lm="", api_base="http://127.0.0.1:1/v1")
 
 
 def test_roles_with_the_same_string_are_one_lm(tiny_folder):

@@ -167,3 +167,5 @@ def test_listening_is_checked_without_a_language_model(dead):
         check_listening([("openai/m", "http://host:99999/v1"), ("openai/m", "http://[::1/v1")])
         with pytest.raises(ConfigurationError, match=r"hosted_vllm/m cannot be reached: .* refuses the connection"):
             check_listening([("openai/m", server.api_base), ("hosted_vllm/m", f"{dead}/v1")])
+    with pytest.raises(ConfigurationError, match=r"http://\.host/v1 names a host that is not known"):
+        check_listening([("openai/m", "http://.host/v1")])

@@ -45,3 +45,8 @@ def test_an_lm_that_is_never_sure(scripted):
     assert {fact.tier for fact in found.facts} <= set(tiers.tier.values())
     # A sample of a seed of its own: the same facts each time, in the shares of the tiers.
     assert [fact.tier for fact in draw_boundary(Roles(lm, lm, lm), facts=20).facts] == [f.tier for f in found.facts]
+    # Who interrupts does not wait for all of them.
+    engine.calls.clear()
+    with pytest.raises(ZeroDivisionError):
+        draw_boundary(Roles(lm, lm, lm), facts=100, tries=2, progress=lambda: 1 / 0)
+    assert len(engine.calls) < 200

@@ -168,10 +168,11 @@ def test_of_two_runs_of_a_row_the_one_with_more_questions_stands(tmp_path):
     assert found == [("nq", "closed-book", 1), ("nq", "rag", 3), ("hotpotqa", "rag", 1)]
 
 
-def test_only_what_is_finished_ships(tmp_path):
+def test_only_what_is_finished_ships_or_has_a_row(tmp_path):
     run = make_run("rag", [make_line(1, 1.0)], dataset="nq", ids=["q1", "q2"], model=LM)
-    write_run(tmp_path / "nq" / "rag.jsonl", run)
-    real.ship(tmp_path, tmp_path / "lm.zip")
+    write_run(tmp_path / "lm" / "nq" / "rag.jsonl", run)
+    assert real.collected_runs(tmp_path) == []
+    real.ship(tmp_path / "lm", tmp_path / "lm.zip")
     with zipfile.ZipFile(tmp_path / "lm.zip") as archive:
         assert archive.namelist() == []
 

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import shutil
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -124,6 +125,13 @@ def test_a_cancelled_request_leaves_its_batch(engine):
     long.cancel()
     assert engine.complete(request("b", max_tokens=2, temperature=0.0)).usage.output_tokens <= 2
     assert not engine.decoder.busy
+    # Of one that was cancelled before its turn not even the prompt is read.
+    with leaving() as leave:
+        leave()
+        engine.submit(request("c" * 500, temperature=0.0))
+    read = engine.decoder.read_tokens
+    engine.complete(request("d", max_tokens=2, temperature=0.0))
+    assert engine.decoder.read_tokens - read < 500
 
 
 def test_many_threads_and_little_room(tiny_folder):
@@ -157,12 +165,18 @@ def test_a_saved_program_holds_the_path_and_no_more(tiny_folder, tmp_path):
     assert other.lm.engine is program.lm.engine
 
 
-def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder):
+def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder, tmp_path):
     first = TransformersEngine.shared(str(tiny_folder))
     first.close()
     with pytest.raises(lm15.ConfigurationError, match="closed"):
         first.complete(request("a"))
     assert TransformersEngine.shared(str(tiny_folder)) is not first
+    # So it is where the files of a model are others by now, which its name says as well.
+    changed = str(shutil.copytree(tiny_folder, tmp_path / "model"))
+    kept = TransformersEngine.shared(changed)
+    assert TransformersEngine.shared(changed) is kept
+    (tmp_path / "model" / "vocab.txt").write_text("new")
+    assert TransformersEngine.shared(changed) is not kept
 
 
 def test_what_cannot_be_loaded_is_refused_with_a_way_out(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """What a message holds is text to a model in this process, never the end of the message or the next turn."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,8 +84,11 @@ def test_a_tokenizer_without_places_is_decoded():
 
 
 @pytest.mark.slow
-def test_a_served_model_is_counted_by_litellm_and_no_character_is_broken():
+def test_a_served_model_is_counted_by_litellm_and_no_character_is_broken(monkeypatch):
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
     assert cut_to_tokens(None, "one two three", 2) == ("one two", 2)
+    # Its import fetches nothing.
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
     assert cut_to_tokens(None, "one two three", 3) == ("one two three", 3)
     for most in range(1, 12):
         cut, count = cut_to_tokens(SimpleNamespace(model="openai/x"), "北京的市长是谁😀", most)

@@ -64,6 +64,11 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, m
 
     options = replace(OPTIONS, epochs=3, dropout=0.1)
     steps: list[int] = []
+    # As where it is killed when all but the note that ends it was written.
+    with monkeypatch.context() as patched:
+        patched.setattr("keqa.lms.local.training.atomic_write", None)
+        with pytest.raises(TypeError):
+            fine_tune(str(tiny_folder), conversations(), tmp_path / "whole", options)
     fine_tune(str(tiny_folder), conversations(), tmp_path / "whole", options)
     with pytest.raises(InputError, match="stopped after 2 of 6 steps; the same call"):
         fine_tune(
@@ -76,11 +81,6 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, m
         )
     with pytest.raises(InputError, match="holds another training"):
         fine_tune(str(tiny_folder), conversations(3), tmp_path / "stopped", options)
-    # As where it is killed when all but the note that ends it was written.
-    with monkeypatch.context() as patched:
-        patched.setattr("keqa.lms.local.training.atomic_write", None)
-        with pytest.raises(TypeError):
-            fine_tune(str(tiny_folder), conversations(), tmp_path / "stopped", options)
     done = fine_tune(
         str(tiny_folder), conversations(), tmp_path / "stopped", options, progress=lambda step, *_: steps.append(step)
     )
@@ -106,11 +106,14 @@ def test_what_cannot_be_trained_is_refused(tiny_folder, trained, tmp_path):
         fine_tune(str(trained), conversations(), tmp_path / "a")
     with pytest.raises(InputError, match="more than 5 tokens"):
         fine_tune(str(tiny_folder), conversations(), tmp_path / "a", replace(OPTIONS, longest=5))
+    with pytest.raises(ConfigurationError, match="device cud cannot be used: Expected one of cpu"):
+        fine_tune(str(tiny_folder), conversations(), tmp_path / "a", replace(OPTIONS, device="cud"))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
         fine_tune(str(tiny_folder), conversations(), tmp_path / "taken")
-    for wrong in ({"epochs": 0}, {"method": "some"}, {"rate": 2.0}, {"warmup": 1.0}, {"epoch": 1}):
+    mistyped = ({"rate": "1e-5x"}, {"seed": "a"}, {"checkpoint_seconds": "soon"})
+    for wrong in ({"epochs": 0}, {"method": "some"}, {"rate": 2.0}, {"warmup": 1.0}, {"epoch": 1}, *mistyped):
         with pytest.raises(ConfigurationError):
             TrainingOptions.of(wrong)
 

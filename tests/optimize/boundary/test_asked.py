@@ -245,12 +245,6 @@ def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune, monkeypatc
     assert not any("Of Who" in prompt for prompt in engine.prompts)
 
 
-@pytest.mark.parametrize("threshold", [0, -0.1, 1.01])
-def test_a_threshold_is_a_share(tune, threshold):
-    with pytest.raises(ConfigurationError, match=f"the threshold must be above 0 and at most 1, not {threshold}"):
-        tune([towns()], threshold=threshold)
-
-
 def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune):
     with pytest.raises(InputError, match="of a test split"):
         tune([towns(split="test")])

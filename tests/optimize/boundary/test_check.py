@@ -9,7 +9,7 @@ from fixtures.boundary import judging
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
-from keqa.optimize.boundary.check import DRAWS, draw_reliability, figures_of, readings
+from keqa.optimize.boundary.check import DRAWS, draw_reliability, figures_of, judged, readings
 from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.boundary.light import root_digest
 from keqa.programs.gate import Draws
@@ -121,7 +121,7 @@ def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn):
     marks, says = ["++++", "+++-", "----", "+---", "++++", "++--"], [0.95, 0.93, 0.12, 0.18, 0.99, None]
     quizzes = [quiz_of(number, mark) for number, mark in enumerate(marks)]
     model = scripted_model(*says, roots=[root_digest("4")])
-    draw_reliability(model, [Collected(quizzes)], Path("plot.svg"))
+    draw_reliability(judged(model, [Collected(quizzes)]), Path("plot.svg"))
     [(figure, path)] = drawn
     assert path == Path("plot.svg")
     [axes] = figure.axes
@@ -141,15 +141,15 @@ def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp
     pytest.importorskip("matplotlib")
     collected = [Collected([quiz_of(0, "+-")])]
     with pytest.raises(InputError, match="has learned from all of these questions"):
-        draw_reliability(scripted_model(0.5, roots=[root_digest("0")]), collected, tmp_path / "plot.png")
+        judged(scripted_model(0.5, roots=[root_digest("0")]), collected)
+    with pytest.raises(InputError, match="hold no quiz from memory: check it on others"):
+        judged(scripted_model(), [Collected([])])
     with pytest.raises(InputError, match=r"plot\.xyz cannot be drawn: Format 'xyz' is not supported"):
-        draw_reliability(scripted_model(0.5), collected, tmp_path / "plot.xyz")
+        draw_reliability(judged(scripted_model(0.5), collected), tmp_path / "plot.xyz")
 
 
 def test_a_drawing_needs_matplotlib(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    model = scripted_model(0.5)
+    checked = judged(scripted_model(0.5), [Collected([quiz_of(0, "+-")])])
     with pytest.raises(MissingExtraError, match=r"A drawing needs.*keqa\[plots\]"):
-        draw_reliability(model, [Collected([quiz_of(0, "+-")])], tmp_path / "plot.png")
-    # It is said before any quiz is judged.
-    assert model.seen == {}
+        draw_reliability(checked, tmp_path / "plot.png")

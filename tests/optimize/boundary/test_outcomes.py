@@ -20,7 +20,9 @@ def written(folder, *lines, name="log.jsonl"):
 
 def test_right_is_what_is_said_or_follows_from_gold_answers(tmp_path):
     followed = {"question": "Where?", "draft": "In Oslo, I think", "answers": ["Oslo"], "reading": "Bergen"}
-    said, found = read_outcomes(written(tmp_path, LINE, followed | {"perplexity": 2.0, "time": "noon"}))
+    # A label without its answer is of no step.
+    alone = LINE | {"reading": None, "reading_right": True}
+    said, found = read_outcomes(written(tmp_path, alone, followed | {"perplexity": 2.0, "time": "noon"}))
     assert (said.rights, said.probability) == ((True,), None)
     assert (found.rights, found.probability, found.seen.answers) == ((True, False), 0.5, ("In Oslo, I think", "Bergen"))
 
@@ -63,7 +65,7 @@ def test_lines_of_adarague(tmp_path):
         (LINE | {"perplexity": 0.5}, "perplexity"),
         (LINE | {"reading": "Bo"}, "'reading_right', or gold"),
         (LINE | {"quizzes": "Bo", "quizzes_right": True}, "needs a 'reading'"),
-        (LINE | {"split": "test"}, "line 2, is of a test split: nothing learns"),
+        (LINE | {"split": "Test"}, "line 2, is of a test split: nothing learns"),
     ],
 )
 def test_a_bad_line_is_refused_with_file_and_line(tmp_path, line, message):

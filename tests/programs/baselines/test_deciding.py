@@ -10,6 +10,7 @@ from dspy.lm15 import ContextLengthError
 from fixtures.boundary import judging, make_model
 
 from keqa.errors import ConfigurationError
+from keqa.lms.loops import questions
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import KBM, Rowen, SelfRAG, SlimPLM
 from keqa.programs.boundary import BoundaryError, Judgement
@@ -21,16 +22,15 @@ from keqa.programs.saving.values import read_values
 PASSAGES = ("Ann lives in Oslo.", "Bergen rains.")
 
 
-def model_of(judged, again=None, reads="quiz"):
-    """A boundary model that says this, and that where it is given a reference; it keeps what it saw."""
+def model_of(judged, reads="quiz"):
+    """A boundary model that says this; it keeps what it saw."""
     seen = []
 
     def judge(quiz, draws, reference):
         seen.append((quiz, draws.answers, reference))
-        said = judged if reference is None else again
-        if isinstance(said, BoundaryError):
-            raise said
-        return said
+        if isinstance(judged, BoundaryError):
+            raise judged
+        return judged
 
     return judging(judge, reads, seen=seen)
 
@@ -85,10 +85,14 @@ def test_judged_again_with_passages(kbm):
     (quiz,) = record.quizzes
     assert (quiz.known, quiz.retrieved) == (False, True)
     assert [(one.kept, one.why) for one in quiz.passages] == [(False, "judged again with them: they do not settle it")]
-    # A boundary model is given them as reference.
-    model = model_of(Judgement(0, 0), Judgement(1, 1))
+    # A boundary model is given them as reference, and holds up no other question meanwhile.
+    seen = []
+    model = judging(
+        lambda quiz, draws, reference: seen.append((reference, questions.is_here())) or Judgement(bool(reference), 0),
+        waits=True,
+    )
     assert kbm(model=model, rejudge=True)[0].answer == "From passages"
-    assert model.seen[-1][2] == "Ann lives in Oslo.\n\nBergen rains."
+    assert seen == [(None, False), ("Ann lives in Oslo.\n\nBergen rains.", False)]
 
 
 def test_where_kbm_cannot_judge_passages_are_read_and_what_it_refuses(kbm):

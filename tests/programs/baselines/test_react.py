@@ -20,12 +20,10 @@ def agent(actions):
     left = iter(actions)
 
     def reply(name, inputs, config):
-        if name == "AnswerFromTrajectory":
-            return {"reasoning": "because", "answer": "Oslo"}
-        given = next(left)
+        given = next(left, None)
         if isinstance(given, Exception):
             raise given
-        return given
+        return {"reasoning": "because", "answer": "Oslo"} if name == "AnswerFromTrajectory" else given
 
     return reply
 
@@ -112,6 +110,8 @@ def test_oldest_turns_are_left_out_where_the_window_is_exceeded(solved):
     assert seen["tool_name_2"] == "finish"
     assert [note.action for note in record.degradations] == ["left out the oldest turn"]
     assert len(record.passages) == 2
+    record, _, _ = solved([*TWO_SEARCHES, ContextLengthError("too long")])
+    assert [(note.stage, note.action) for note in record.degradations] == [("answer", "left out the oldest turn")]
     # The last turn is never left out, and no more than two for a call.
     for before, left in ((0, 0), (1, 0), (2, 1), (5, 2)):
         given = [action("t", f"Who wrote {n}?") for n in range(before)]
