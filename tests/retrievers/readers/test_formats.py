@@ -33,25 +33,10 @@ HTML = (
 )
 ULM = "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man"
 # What Markdown keeps in lines of their own without a fence.
-MARKED = [
-    *("# One", "```pay``` so:", "", "    pay 40", "", "    # toll", "", "Or so.", "", '!!! note "Tide"', "    It is"),
-    *(
-        "    high.",
-        "",
-        "> [!TIP]",
-        "> Wait.",
-        "",
-        "Toll",
-        ": A fee.",
-        "",
-        "- ferry",
-        "",
-        "    is",
-        "    free",
-        "",
-        "# Two",
-    ),
-]
+MARKED = (
+    '# One\n```pay``` so:\n\n    pay 40\n\n    # toll\n\nOr so.\n\n!!! note "Tide"\n    It is\n    high.\n\n> [!TIP]\n> Wait.'
+    "\n\nToll\n: A fee.\n\n- ferry\n\n    is\n    free\n\n# Two\nSun."
+)
 MARKED_KEPT = (
     '# One\n```pay``` so:\n```\n    pay 40\n    # toll\n```\nOr so.\n!!! note "Tide"\n\nIt is high.\n> [!TIP]\n> Wait.'
     "\n\nToll\n: A fee.\n- ferry\n\nis free"
@@ -78,7 +63,7 @@ FORMATS = {
     "sep.csv": lambda: "sep=;\r\nTitle;Text\r\nUlm;Hoch, und alt.\r\n".encode("utf-16"),
     "a.md": lambda: MARKDOWN.encode(),
     "two.md": lambda: f"One\n===\n{FILLER}\n\n- x\n---\n\nTwo\n---\n```\n\nNo\n---\n```\nSun.".encode(),
-    "lines.md": lambda: "\n".join([*MARKED, "Sun."]).encode(),
+    "lines.md": lambda: MARKED.encode(),
     "a.rst": lambda: f"***\nOne\n***\n\n{FILLER}\n\nTwo\n~~~\nSun.\n\n== ==\na  b\n== ==\n\nFar\n***\nSea.".encode(),
     "a.html": lambda: HTML.encode(),
     "my_note.txt": lambda: b"A note.",
