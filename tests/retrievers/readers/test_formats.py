@@ -182,6 +182,8 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [(one.text, one.place.page) for one in found] == [("The harbour has a wall.", 1), ("Old", 3)]
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "Die Prü-"), (10, "fung ist fäl-")], [(10, "lig. Ende.")]]))
     assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long")], [(10, "har-"), (10, "bour wall. End.")]]))
+    assert [one.text for one in found] == ["A long harbour wall.", "End."]
 
 
 TABLE = [
