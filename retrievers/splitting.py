@@ -105,17 +105,16 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     length = repeated = 0
     parts = ((one, fence, *part) for one, fence in _fenced_sentences(text) for part in _cut(one, target))
     for whole, fence, sentence, size in parts:
-        if fence:
-            head = [(fence, 0)]
-        elif not whole.startswith("|"):
+        if fence or not whole.startswith("|"):
             head = []
+        above = [(fence, 0)] if fence else head
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
-            current, length, repeated = [one for one, _ in head], sum(one for _, one in head), len(head)
+            current, length, repeated = [one for one, _ in above], sum(one for _, one in above), len(above)
         current.append(sentence)
         length += size
-        if not head and _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
+        if not above and _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
             head = [last, (sentence, 0)]
         last = sentence, size
     if passages and length <= target * _SCRAP:
@@ -146,20 +145,16 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def code_of(lines: Iterable[str]) -> Iterator[int]:
-    """Of each line, the number of that which opens the code it is in: between fences, or up to the end where it is cut.
-
-    It is 0 of a line that is none; fences are code.
-    """
+    """Of each line, the number of that which opens the code it is in, up to the end where it is cut; 0 outside code."""
     opened, fence = 0, ""
     for number, line in enumerate(lines, start=1):
         bare = line.strip()
-        if fence:
-            yield opened
-            fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
-        else:
+        if not fence:
             fence = found[1] if (found := _FENCE.match(bare)) else ""
             opened = number if fence else 0
-            yield opened
+        elif bare.startswith(fence) and not bare.strip(fence[0]):
+            fence = ""
+        yield opened
 
 
 def _fenced_sentences(text: str) -> Iterator[tuple[str, str]]:
