@@ -84,7 +84,7 @@ def add_files(
         counters = {path: made.counter if path in new else made.again for path in named}
         listed = {path: made.listed(path, counter) for path, counter in counters.items()}
         made.read(listed, counters, progress)
-        made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
+        made.sources = (*made.sources, *dict.fromkeys(map(path_of, new)))
         made.left_out = made.left_out.joined(made.counter.result())
 
     return _changed(index, model, plan, words, notice)
@@ -120,7 +120,7 @@ def sync_folder(
         made.read({named: listed}, {named: made.counter}, progress)
         made.drop(path for path in there if path in made.files and path not in made.seen)
         if made.root_of(named) is None:
-            made.sources = (*made.sources, str(named))
+            made.sources = (*made.sources, top)
         if all(path_of(source) == top for source in made.sources):
             made.left_out = made.counter.result()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
-from keqa.retrievers.base import Notice, Origin, Passage, cleaned
+from keqa.retrievers.base import Notice, Origin, Passage, cleaned, path_of
 from keqa.retrievers.manifest import LeftOut, SourceHash
 from keqa.retrievers.text import LANGUAGES, by_frequency, described, language_of, language_of_text
 from keqa.storage.redaction import visible_line
@@ -65,7 +65,8 @@ class PassageIntake:
             "passages": self.count,
             "renamed": self.renamed,
             "source_hash": self.source_hash.hexdigest(),
-            "sources": tuple(sources),
+            # Files and folders are found again from any other folder.
+            "sources": tuple(path_of(source) if os.path.exists(source) else source for source in sources),
             # Passages of a program need not know what they leave out.
             "left_out": left_out if isinstance(left_out, LeftOut) else LeftOut(),
             "languages": by_frequency(self._languages),

@@ -147,7 +147,7 @@ class IndexManifest:
     renamed: int
     # SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
     source_hash: str
-    # The files and folders that the passages came from, as the user named them.
+    # The files and folders that the passages came from, by their absolute paths, or what a program called them.
     sources: tuple[str, ...]
     created: str
     # What the names of further files begin with, or an index behind a name on a server; may be empty.

@@ -6,7 +6,7 @@ speed at which documents are read (pysbd, which is not, takes fifty times as lon
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from keqa.retrievers.stopwords import ENGLISH
@@ -28,14 +28,14 @@ _NUMBERED: Final = r"[一二三四五六七八九十百\d]{1,4}"
 _UNSPACED_ITEM: Final = (
     rf"[一二三四五六七八九十]{{1,3}}、|\d{{1,3}}、|（{_NUMBERED}）|第{_NUMBERED}[条條章节節]|[①-⑳・]"
 )
-_ITEMS = re.compile(
-    rf"\n(?=\s*(?:(?:[#>*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM}))"
-    r"|(?<=\n)(#{1,6} [^\n]*)\n|^(#{1,6} [^\n]*)\n"
-)
-_LISTED = re.compile(rf"\s*(?:(?:[*+\-•]|\d{{1,3}}[.)])\s|\||{_UNSPACED_ITEM})")
-# Code between fences, or up to the end where it is cut: each of its lines is one.
-_CODE = re.compile(r"^[^\S\n]*(```|~~~)[^`\n]*\n(?:.*?^[^\S\n]*\1[^\S\n]*$|.*)", re.DOTALL | re.MULTILINE)
-_FENCE = re.compile(r"\s*(?:```|~~~)[^`\n]*\n")
+# What begins an admonition or a tab in Markdown, whose body stands below.
+_MARKED: Final = r"[!?=]{3}\+? "
+# A colon stands before the definition of a term.
+_LINE: Final = rf"(?:[>*+\-•:]|\d{{1,3}}[.)])\s|{_MARKED}|\||{_UNSPACED_ITEM}"
+_ITEMS = re.compile(rf"\n(?=\s*(?:#\s|{_LINE}))|^((?:#{{1,6}} |{_MARKED})[^\n]*)\n", re.MULTILINE)
+LISTED: Final = re.compile(rf"\s*(?:{_LINE})")
+"""What an item begins with, of a list, a table, a quotation or definitions, or an admonition."""
+_FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})")
 # A paragraph that no mark ends keeps its end, so that it is not read as one sentence with the next.
 _ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]」』）*_`]*\Z")
 # In a text without spaces, a line is wrapped where it is no shorter than this and its sentence continues on the next.
@@ -101,26 +101,20 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
         return [whole] if whole else []
     passages: list[tuple[str, int]] = []
     current: list[str] = []
-    head, last, code = list[tuple[str, int]](), ("", 0), False
+    head, last = list[tuple[str, int]](), ("", 0)
     length = repeated = 0
-    for whole, sentence, size in ((one, *part) for one in sentences(text) for part in _cut(one, target)):
-        if _FENCE.fullmatch(sentence):
-            code = not code
-            head = [(sentence, 0)] if code else []
-        elif not code and not whole.startswith("|"):
+    parts = ((one, fence, *part) for one, fence in _fenced_sentences(text) for part in _cut(one, target))
+    for whole, fence, sentence, size in parts:
+        if fence or not whole.startswith("|"):
             head = []
+        above = [(fence, 0)] if fence else head
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
-            current, length, repeated = [one for one, _ in head], sum(one for _, one in head), len(head)
+            current, length, repeated = [one for one, _ in above], sum(one for _, one in above), len(above)
         current.append(sentence)
         length += size
-        if (
-            not (head or code)
-            and _BELOW_HEAD.fullmatch(sentence)
-            and last[0].startswith("|")
-            and last[1] <= target * _SCRAP
-        ):
+        if not above and _BELOW_HEAD.fullmatch(sentence) and last[0].startswith("|") and last[1] <= target * _SCRAP:
             head = [last, (sentence, 0)]
         last = sentence, size
     if passages and length <= target * _SCRAP:
@@ -146,13 +140,34 @@ def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each with a space, or with the end of its line in lists, tables and code."""
-    start = 0
-    for code in _CODE.finditer(text):
-        yield from _prose_sentences(text[start : code.start()], "\n")
-        yield from (f"{line.rstrip()}\n" for line in code[0].split("\n") if line.strip())
-        start = code.end()
-    yield from _prose_sentences(text[start:], " ")
+    """Yield the sentences of a text, each with a space, or with the end of its line in items, tables and code."""
+    yield from (sentence for sentence, _ in _fenced_sentences(text))
+
+
+def code_of(lines: Iterable[str]) -> Iterator[int]:
+    """Of each line, the number of that which opens the code it is in, up to the end where it is cut; 0 outside code."""
+    opened, fence = 0, ""
+    for number, line in enumerate(lines, start=1):
+        bare = line.strip()
+        if not fence:
+            fence = found[1] if (found := _FENCE.match(bare)) else ""
+            opened = number if fence else 0
+        elif bare.startswith(fence) and not bare.strip(fence[0]):
+            fence = ""
+        yield opened
+
+
+def _fenced_sentences(text: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a text, of which each line of code is one; with it comes the fence above it."""
+    rows, prose = text.split("\n"), list[str]()
+    for number, (row, begun) in enumerate(zip(rows, code_of(rows), strict=True), start=1):
+        if not begun:
+            prose.append(f"{row}\n")
+        elif row.strip():
+            yield from ((sentence, "") for sentence in _prose_sentences("".join(prose), "\n"))
+            prose = []
+            yield f"{row.rstrip()}\n", "" if number == begun else f"{rows[begun - 1].rstrip()}\n"
+    yield from ((sentence, "") for sentence in _prose_sentences("".join(prose), " "))
 
 
 def _prose_sentences(text: str, end: str) -> Iterator[str]:
@@ -162,8 +177,8 @@ def _prose_sentences(text: str, end: str) -> Iterator[str]:
         items += [(item, place == len(found)) for place, item in enumerate(found, start=1)]
     for (item, is_last), (following, _) in itertools.pairwise([*items, ("", False)]):
         line = _unwrapped(item)
-        apart = following and (_LISTED.match(item) or (is_last and not _ENDED.search(line)))
-        whole = line + ("\n" if _LISTED.match(following) else "\n\n" if apart else " " if following else end)
+        apart = following and (LISTED.match(item) or (is_last and not _ENDED.search(line)))
+        whole = line + ("\n" if LISTED.match(following) else "\n\n" if apart else " " if following else end)
         start = 0
         # A row of a table is one sentence, whatever its cells say.
         for mark in () if line.startswith("|") and line.endswith("|") else _END.finditer(whole):

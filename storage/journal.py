@@ -144,8 +144,8 @@ class Journal(SqliteStore):
             if before is None:
                 journal.put(_FINGERPRINT, now)
             elif before != now:
-                changed = sorted(name for name in {**before, **now} if _short(before, name) != _short(now, name))
-                was = "; ".join(f"{name} was {_short(before, name)}, now {_short(now, name)}" for name in changed)
+                changed = sorted(name for name in {**before, **now} if before.get(name, ()) != now.get(name, ()))
+                was = "; ".join("{} was {}, now {}".format(name, *_differing(name, before, now)) for name in changed)
                 instead = "Use those, choose another folder, or delete the file to start over"
                 raise InputError(f"{path} was begun with other settings ({was}). {instead}")
             stack.pop_all()
@@ -174,6 +174,10 @@ class Journal(SqliteStore):
         return iter(json.loads(found[0]))
 
 
-def _short(fingerprint: Mapping[str, Any], name: str) -> str:
-    text = json.dumps(fingerprint[name], ensure_ascii=False) if name in fingerprint else "absent"
-    return text if len(text) <= 80 else text[:77] + "..."
+def _differing(name: str, *fingerprints: Mapping[str, Any]) -> list[str]:
+    """What two fingerprints have under a name; of what is long, the part where they begin to differ."""
+    texts = [json.dumps(one[name], ensure_ascii=False) if name in one else "absent" for one in fingerprints]
+    same = next((place for place, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
+    begin = max(0, same - 40) if max(map(len, texts)) > 80 else 0
+    shown = ["..." * (begin > 0) + text[begin:] for text in texts]
+    return [text if len(text) <= 80 else text[:77] + "..." for text in shown]

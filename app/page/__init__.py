@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from keqa.errors import InputError
 from keqa.programs.prediction import disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord
+from keqa.storage.files import opener
 
 Kind = Literal["ask", "one", "runs"]
 """What a page does: asks a server, shows one story, or compares runs."""
@@ -130,9 +131,9 @@ def check_place(path: Path) -> None:
 
 
 def write_page(path: Path, parts: Iterable[str]) -> None:
-    """Write a page as a file of its own."""
+    """Write a page as a file of its own, for its owner alone."""
     try:
-        with path.open("w", encoding="utf-8") as stream:
+        with open(path, "w", encoding="utf-8", opener=opener) as stream:
             stream.writelines(parts)
     except OSError as error:
         raise InputError(f"the page cannot be written to {path}: {error.strerror or error}") from None

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +26,7 @@ from keqa.programs.declared import WantedStyle
 from keqa.programs.earlier import Findings
 from keqa.programs.prediction import Progress, Source
 from keqa.programs.records import QuestionRecord, record_without_secrets
+from keqa.retrievers.text import clean_text, one_line
 from keqa.server.answers import Answers, Asked, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Story, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
@@ -61,13 +62,19 @@ class Documents:
         plain = bool(parts) and not any(part.startswith(".") or "\\" in part or "\0" in part for part in parts)
         found = None
         if plain and not path.startswith("/") and kind in (*_SHOWN, *_TEXT, *_SAVED):
-            with suppress(OSError, RuntimeError, ValueError):
-                found = self._root.joinpath(*parts).resolve(strict=True)
+            with suppress(OSError, RuntimeError, ValueError, StopIteration):
+                found = reduce(_named, parts, self._root).resolve(strict=True)
         if found is None or not found.is_relative_to(self._root) or not found.is_file():
             raise ProblemError(404, "there is no such document")
         media = _SHOWN.get(kind, "text/plain; charset=utf-8" if kind in _TEXT else "application/octet-stream")
         how = "attachment" if kind in _SAVED else "inline"
         return FileResponse(found, media_type=media, filename=parts[-1], content_disposition_type=how)
+
+
+def _named(folder: Path, name: str) -> Path:
+    """What has a name in a folder, also where the name is as an index has it: composed, and with single spaces."""
+    there = folder / name
+    return there if there.exists() else next(one for one in folder.iterdir() if one_line(clean_text(one.name)) == name)
 
 
 def application(

@@ -159,16 +159,17 @@ class Guard:
         for name, value in scope["headers"]:
             if name.lower() == b"content-length" and value.isdigit() and int(value[:20]) > most:
                 raise too_large
-        body = bytearray()
+        # A document, which is larger, may take longer.
+        body, patience = bytearray(), self._limits.patience * max(1.0, most / self._limits.max_body)
         try:
-            async with asyncio.timeout(self._limits.patience):
+            async with asyncio.timeout(patience):
                 async for part in Request(scope, receive).stream():
                     body += part
                     if len(body) > most:
                         raise too_large
                 return bytes(body)
         except TimeoutError:
-            message = f"the body did not arrive within {self._limits.patience:g} seconds"
+            message = f"the body did not arrive within {patience:g} seconds"
             raise ProblemError(408, message, code="body_too_slow", headers=_CLOSE) from None
 
     async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, reply: "_Reply") -> None:

@@ -126,7 +126,7 @@ def problem_of(error: Exception, lms: Sequence[Any]) -> ProblemError:
     """What whoever asked learns about an error; what only the server's operator should know is logged."""
     if isinstance(error, ProblemError):
         return error
-    if isinstance(error, ConfigurationError | MissingExtraError) and not isinstance(error, InputError):
+    if isinstance(error, ConfigurationError | MissingExtraError):
         found = _CAUSE.match(str(error))
         log.error("a setting cannot work: %s", found.group(1) if found else type(error).__name__)
         message = "the server cannot ask its language model or index; whoever runs it finds out with keqa ask"

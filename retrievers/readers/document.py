@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from keqa.retrievers.base import LONGEST_HEADING, Place, placed
 from keqa.retrievers.readers.common import LONGEST_TITLE, plain_stem
-from keqa.retrievers.splitting import split_text
+from keqa.retrievers.splitting import LISTED, code_of, split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 
 # What programs write where nobody gave a title.
@@ -262,23 +262,22 @@ def markdown_sections(text: str, underlines: Mapping[str, int] = MARKDOWN) -> li
     `underlines` has the level of each character that underlines a heading, or 0 where the first that does is highest.
     """
     sections: list[ReadSection] = []
-    heading, fence, level = "", "", 0
+    heading, level = "", 0
     lines: list[str] = []
     rows, levels, place = text.splitlines(keepends=True), {one: own for one, own in underlines.items() if own}, 0
     rules = (_RULE.fullmatch(row.rstrip()) for row in rows)
     marks = [rule[1] if rule and rule[1] in underlines else "" for rule in rules]
+    code = list(code_of(rows)) if underlines is MARKDOWN else [0] * len(rows)
     while place < len(rows):
-        line, bare, used = rows[place], rows[place].lstrip(), 1
-        if bare.startswith(("```", "~~~")) and underlines is MARKDOWN:
-            fence = "" if bare[:3] == fence else fence or bare[:3]
-        if not fence and not (place and rows[place - 1].strip()):
+        line, used = rows[place], 1
+        if not code[place] and not (place and rows[place - 1].strip()):
             over, *below = marks[place : place + 3]
             over = over if below[1:] == [over] else ""
             title, mark = (rows[place + 1], over) if over else (line, "".join(below[:1]))
             if mark and _TITLED.match(title):
                 own = levels.setdefault(mark + over, min(6, len(levels) + 1))
                 line, used = f"{'#' * own} {title.strip()}\n", 3 if over else 2
-        found = "" if fence else heading_of(line)
+        found = "" if code[place] else heading_of(line)
         if found:
             sections.append(ReadSection("".join(lines), heading, level=level))
             heading, lines, level = found[:LONGEST_HEADING], [], len(line) - len(line.lstrip("#"))
@@ -286,6 +285,22 @@ def markdown_sections(text: str, underlines: Mapping[str, int] = MARKDOWN) -> li
         place += used
     sections.append(ReadSection("".join(lines), heading, level=level))
     return [section for section in sections if section.text]
+
+
+def fenced(text: str) -> str:
+    """A text in Markdown whose code that is only indented, and belongs to no item, stands between fences as well."""
+    lines, inside, of_item, blank = list[str](), False, False, True
+    rows = text.split("\n")
+    for line, code in zip(rows, code_of(rows), strict=True):
+        indented = line.startswith(("    ", "\t")) and not code
+        if line.strip() and (not indented if inside else indented and blank and not of_item):
+            lines += ["```\n"] if inside else ["```"]
+            inside = not inside
+        if not code:
+            of_item = LISTED.match(line) is not None or (of_item and not (blank and line[:1].strip()))
+        lines.append(line)
+        blank = not line.strip()
+    return "\n".join([*lines, *["```"] * inside])
 
 
 def heading_of(line: str) -> str:

@@ -18,6 +18,7 @@ from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadEr
 from keqa.retrievers.readers.document import (
     ReadDocument,
     ReadSection,
+    fenced,
     heading_of,
     iso_date,
     markdown_sections,
@@ -145,7 +146,7 @@ def read_text(data: bytes, path: Path, notice: Notice) -> ReadDocument:
 def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     title, date, about, text = front_matter(text)
-    sections = markdown_sections(text)
+    sections = markdown_sections(fenced(text))
     first = next((one.heading for one in sections if one.heading), "")
     return ReadDocument(title or first, sections, front=date, about=about)
 

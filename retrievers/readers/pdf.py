@@ -80,12 +80,12 @@ def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSect
     sections: list[ReadSection] = []
     heading = carried = ""
     for number, text in enumerate(pages, start=1):
-        text = _HYPHENATED.sub("", text[len(carried) :])
+        text = text[len(carried) :]
         following, carried = pages[number] if number < len(pages) else "", ""
         if (goes_on := _GOES_ON.search(text)) and (rest := _REST.match(following)):
             carried = rest[0]
             text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried
-        for found, part in _under_headings(text, headings.get(number - 1, [])):
+        for found, part in _under_headings(_HYPHENATED.sub("", text), headings.get(number - 1, [])):
             heading = found or heading
             sections.append(ReadSection(f"{part}\n", heading, number))
     return sections

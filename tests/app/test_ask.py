@@ -61,6 +61,8 @@ def test_a_page_that_cannot_be_written_takes_no_answer_away(ask, tmp_path):
     ended = ask("--quiet", "--html", tmp_path / "page.html")
     assert (ended.code, ended.out) == (2, "Flora Isvik\n")
     assert "the page cannot be written" in ended.err
+    ask("--quiet", "--html", tmp_path / "own.html").fine()
+    assert (tmp_path / "own.html").stat().st_mode & 0o777 == 0o600
 
 
 def test_over_passages_of_ones_own_one_call_does_for_several(ask, server):

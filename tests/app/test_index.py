@@ -96,7 +96,7 @@ def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(keqa_command
     ]
 
 
-def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, documents, index, tmp_path):
+def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, documents, index, tmp_path, monkeypatch):
     corpus = tmp_path / "corpus.json"
     corpus.write_text(json.dumps([FOREST]))
     refused = keqa_command("index", corpus, "--out", index)
@@ -104,7 +104,8 @@ def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, docum
     assert open_index(index).manifest.passages == 2
     (documents / "more.txt").write_text("Changed content of the same sources.")
     assert keqa_command("index", documents, "--out", index).code == 0
-    assert keqa_command("index", corpus, "--out", index, "--force").code == 0
+    monkeypatch.chdir(tmp_path)
+    assert keqa_command("index", corpus.name, "--out", index, "--force").code == 0
     assert open_index(index).manifest.sources == (str(corpus),)
 
 

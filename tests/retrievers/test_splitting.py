@@ -67,6 +67,13 @@ def test_lines_of_code_keep_their_ends_in_each_passage_of_it():
         line for pair in lines for line in pair.splitlines()
     ]
     assert split_text("```\none\n\n  two") == ["```\none\n  two"]
+    # A fence with which a passage begins, and a longer one around others.
+    paid = "\n".join(["````", *lines[:2], "```", *lines[2:], "````", "Done."])
+    first, second, *_ = split_text(f"{'word ' * 40}.\n{paid}", 40)
+    assert (first.count("`"), second.splitlines()[:2]) == (0, ["````", "if fee0:"])
+    assert split_text(paid, 40)[-1].endswith("\n````\nDone.")
+    rows = [f"| a{number} | {'fee ' * 8}|" for number in range(12)]
+    assert all(one.startswith("| a") for one in split_text("\n".join(["```", "pay", "```", *rows]), 40)[1:])
 
 
 def test_a_paragraph_that_no_mark_ends_keeps_its_end():

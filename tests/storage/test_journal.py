@@ -53,6 +53,10 @@ def test_another_fingerprint_is_refused_with_what_differs(path):
     with pytest.raises(InputError, match=r"\(seed was absent, now 1; top_k was 10, now 5\).*another folder, or delete"):
         Journal.open(path, {"model": "openai/x", "top_k": 5, "seed": 1})
     Journal.open(path, PRINT).close()
+    # Of what is long, where it differs.
+    Journal.open(path.with_name("long"), {"models": ["openai/x"] * 20}).close()
+    with pytest.raises(InputError, match=r'\(models was \.\.\..*"openai/x"\], now \.\.\..*"openai/y"\]\)'):
+        Journal.open(path.with_name("long"), {"models": [*["openai/x"] * 19, "openai/y"]})
 
 
 def test_a_fingerprint_is_compared_as_json(path):

@@ -7,7 +7,8 @@ import pytest
 from fixtures.serving import MARKUP, QUESTION, events_in, until
 from servers.openai_server import HTTPFault, OpenAIServer
 
-from keqa.server.limits import ServerLimits
+from keqa.errors import StorageError
+from keqa.server.limits import ServerLimits, problem_of
 
 pytestmark = pytest.mark.server
 
@@ -177,6 +178,8 @@ def test_a_key_that_expired_is_no_news_for_whoever_asks(serve, caplog):
     assert secret not in answer.text + caplog.text
     assert QUESTION not in caplog.text
     assert "LMAuthError" in caplog.text
+    full = problem_of(StorageError("/home/ann/calls.db cannot be written: the disk is full"), [])
+    assert (full.status, "calls.db" in full.message) == (502, False)
 
 
 def test_a_fault_says_nothing_to_whoever_asks(serving, monkeypatch, caplog):

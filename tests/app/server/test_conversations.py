@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from fixtures.serving import QUESTION, TOKEN, asked, until
 
 from keqa.conversations import Conversations
 from keqa.server.intake import Intake
+from keqa.server.limits import ServerLimits
 
 pytestmark = pytest.mark.server
 
@@ -118,9 +120,16 @@ def put(client, name, content=b"The ferry to Norvik leaves at nine.", **headers)
 
 
 def test_a_document_is_added_and_the_next_question_sees_it(serve, server, folder, tmp_path):
-    serving = serve(server, watch=True, intake=Intake(str(tmp_path / "own"), folder, 10_000))
+    def slowly():
+        # More time than other bodies have, of which one may have a hundredth of the bytes.
+        yield b"The ferry to Norvik "
+        time.sleep(0.6)
+        yield b"leaves at nine."
+
+    limits = ServerLimits(patience=0.3, max_body=100, rate=0)
+    serving = serve(server, watch=True, limits=limits, intake=Intake(str(tmp_path / "own"), folder, 10_000))
     with serving.client as client:
-        assert put(client, "ferry times.txt").json() == {"file": "ferry times.txt", "passages": 1}
+        assert put(client, "ferry times.txt", slowly()).json() == {"file": "ferry times.txt", "passages": 1}
     assert (folder / "ferry times.txt").read_bytes() == b"The ferry to Norvik leaves at nine."
     found = serving.answers._retriever
     found.refresh()

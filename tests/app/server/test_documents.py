@@ -41,6 +41,9 @@ def test_documents_are_given_as_what_cannot_run_to_those_who_may_ask(serve, serv
         assert page.headers["content-type"] == "text/plain; charset=utf-8"
         assert page.headers["x-content-type-options"] == "nosniff"
         assert client.get("/documents/deck.pptx").headers["content-disposition"].startswith("attachment")
+        # As files of a Mac are called, and as an index has their names.
+        (folder / "Pru\u0308fung  1.txt").write_text("Harbour exam")
+        assert client.get("/documents/Pr\u00fcfung 1.txt").text == "Harbour exam"
     with serve(server).client as client:
         assert client.get("/documents/page.html").status_code == 404
     with serve(server, documents=Documents(folder), token=TOKEN).client as client:

@@ -32,6 +32,15 @@ HTML = (
     f"<h1>The Mill</h1><p>{FILLER}</p><h2>Later <i>years</i></h2><p>{FILLER}"
 )
 ULM = "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man"
+# What Markdown keeps in lines of their own without a fence.
+MARKED = (
+    '# One\n```pay``` so:\n\n    pay 40\n\n    # toll\n\nOr so.\n\n!!! note "Tide"\n    It is\n    high.'
+    "\n\n> [!TIP]\n> Wait.\n\nToll\n: A fee.\n\n- ferry\n\n    is\n    free\n\n# Two\nSun."
+)
+MARKED_KEPT = (
+    '# One\n```pay``` so:\n```\n    pay 40\n    # toll\n```\nOr so.\n!!! note "Tide"\n\nIt is high.\n> [!TIP]\n> Wait.'
+    "\n\nToll\n: A fee.\n- ferry\n\nis free"
+)
 CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
 
 
@@ -54,6 +63,7 @@ FORMATS = {
     "sep.csv": lambda: "sep=;\r\nTitle;Text\r\nUlm;Hoch, und alt.\r\n".encode("utf-16"),
     "a.md": lambda: MARKDOWN.encode(),
     "two.md": lambda: f"One\n===\n{FILLER}\n\n- x\n---\n\nTwo\n---\n```\n\nNo\n---\n```\nSun.".encode(),
+    "lines.md": lambda: MARKED.encode(),
     "a.rst": lambda: f"***\nOne\n***\n\n{FILLER}\n\nTwo\n~~~\nSun.\n\n== ==\na  b\n== ==\n\nFar\n***\nSea.".encode(),
     "a.html": lambda: HTML.encode(),
     "my_note.txt": lambda: b"A note.",
@@ -106,6 +116,7 @@ FOUND = {
         (f"# One\n{FILLER}\n- x ---", "", "One", ""),
         ("## Two\n```\nNo\n---\n```\nSun.", "", "Two", ""),
     ],
+    "lines.md": ["One", (MARKED_KEPT, "", "One", ""), ("# Two\nSun.", "", "Two", "")],
     "a.rst": [
         "One",
         (f"# One\n{FILLER}", "", "One", ""),
@@ -171,6 +182,8 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [(one.text, one.place.page) for one in found] == [("The harbour has a wall.", 1), ("Old", 3)]
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "Die Prü-"), (10, "fung ist fäl-")], [(10, "lig. Ende.")]]))
     assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long")], [(10, "har-"), (10, "bour wall. End.")]]))
+    assert [one.text for one in found] == ["A long harbour wall.", "End."]
 
 
 TABLE = [
