@@ -421,7 +421,7 @@ def _forms(retriever: Retriever, roles: Roles, settings: Mapping[str, Any]) -> d
         return {}
     cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"
     reads = {"cite": True} if cites else {"pick": False, "read_together": True}
-    return {"draft": True, "settle": "cascade", **reads}
+    return {"draft": True, "settle": "cascade", "expand": 3, **reads}
 
 
 def _needs_lm(index: str) -> str:

@@ -106,10 +106,7 @@ class PassageReading:
         further = self.settings.expand if asked.whole and found else 0
         if not further:
             return found
-        there = {hit.passage for hit in found}
-        expanded = f"{asked.text} {found[0].passage.rendered[:_EXPANSION]}"
-        led_to = await self._found(expanded, len(found) + further, asked)
-        return found + [hit for hit in led_to if hit.passage not in there][:further]
+        return beside(found, await self._found(expanded(asked.text, found), len(found) + further, asked), further)
 
     async def _found(self, query: str, k: int, asked: AskedQuiz) -> list[Hit]:
         if self.retriever is None:
@@ -314,6 +311,17 @@ def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> li
         found, why = speaking(answer, asked.text, read), "speaks of it"
     order = [place for place, one in enumerate(asked.passages) if one.kept]
     return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, why)
+
+
+def expanded(question: str, found: Sequence[Hit]) -> str:
+    """The query that finds what the best passage leads to."""
+    return f"{question} {found[0].passage.rendered[:_EXPANSION]}"
+
+
+def beside(found: Sequence[Hit], led_to: Sequence[Hit], most: int) -> list[Hit]:
+    """What was found, and behind it so much of what that leads to as was not there."""
+    there = {hit.passage for hit in found}
+    return [*found, *[hit for hit in led_to if hit.passage not in there][:most]]
 
 
 def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:
