@@ -47,6 +47,8 @@ _QUALIFIED = re.compile(r"[\w.:]+")
 _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 # A number with its unit, as in 30s and 4MiB, which no ordinal is, and the v of a version.
 _UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
+# A number and what it counts or measures, beside which it stands.
+_COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+([^\W\d_]{2,})")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # 1.250.000 is none.
@@ -161,6 +163,8 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
+    if any(not _has_beside(*pair, passages) for pair in _COUNTED.findall(_in_figures(answer))):
+        return "the passages have its number and its words apart"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
         # "Not more than 120 euros" tells the value.
@@ -170,6 +174,20 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if nearest and not _negated(question) and all(_negated(one) != _negated(answer) for one in nearest):
         return f"the passages have its words, and {'no “not”' if _negated(answer) else 'a “not”'} beside them"
     return ""
+
+
+def _has_beside(number: str, word: str, passages: Sequence[str]) -> bool:
+    """Whether a number stands before or behind a form of a word, with a word between them at most."""
+    counted, own = rf"(?<!\d){re.escape(number)}(?!\d)", rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
+    between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
+    pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
+    return any(pairs.search(_in_figures(text)) for text in passages)
+
+
+def _in_figures(text: str) -> str:
+    return re.sub(
+        r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(in_digits(text)))
+    )
 
 
 def _spelled(text: str) -> str:

@@ -423,6 +423,12 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
         ("有几家工厂？", "工厂于2021年4月12日建成。", "4", "the passages have its words as parts of a date"),
         ("How many mills are there?", "The mills: 2021-04-12.", "4", "the passages have its words as parts of a date"),
         (
+            "How long does it wait?",
+            "It waits 5 minutes 30 seconds.",
+            "5 seconds",
+            "the passages have its number and its",
+        ),
+        (
             "How many mills are there?",
             "The mills: 4/12/2021.",
             "Four",
