@@ -56,18 +56,19 @@ def tunable(program: Program, optimizer: str) -> list[str]:
     own = program.documents is not None and program.documents.own_prompts
     quizzes, remembers = program.settle in ("quizzes", "cascade"), program.settle == "draft" and not program.declines
     apart, examines = quizzes and program.decompose, quizzes and program.examine
-    drafts = examines or remembers or (program.chooser is not None and not program.declines)
+    drafts = examines or remembers or (program.settle == "cascade" and bool(program.chooser) and not program.declines)
+    reads = program.citing is None or program.on_nothing_helpful == "top_passage"
     switched_on = {
         "decomposition.decompose": apart and program.drafting is None,
         "drafting.draft": apart and program.drafting is not None,
         "documents.quiz": drafts and own,
         "examination.quiz": drafts and not own,
-        "examination.same": examines and optimizer == "gepa",
+        "examination.same": examines and program.drafting is None and optimizer == "gepa",
         "picking.judge": program.pick and program.citing is None and not remembers and optimizer == "gepa",
         "selection.construct": bool(program.select) and not remembers,
         "citing.cite": program.citing is not None and not remembers,
-        "documents.answer": own,
-        "answering.answer": not own and program.reasoning is None and not remembers,
+        "documents.answer": own and program.citing is None,
+        "answering.answer": not own and reads and program.reasoning is None and not remembers,
         "reasoning.answer": program.reasoning is not None and not remembers,
         "summarizing.summarize": apart,
         "writing.write": program.style in ("sentence", "report"),

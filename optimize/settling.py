@@ -175,11 +175,11 @@ class Ways:
         """Reading with and without thoughts and further passages, which few questions tell little of."""
         choice, values = tried.point.settings, self.tuning.values
         forms = [
-            # What cites has no place for thoughts.
             {
                 **choice,
                 "reason": reason,
                 "expand": expand,
+                # What cites has no place for thoughts.
                 "pick": choice["pick"] and (not choice["cite"] or reason is choice["reason"]),
             }
             for reason, expand in product(values["reason"], values["expand"])

@@ -22,7 +22,7 @@ from keqa.programs.boundary.light import BoundaryModel
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import fine_tuned
+from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import CHOOSERS
@@ -121,7 +121,8 @@ def _used(program: KEQA) -> dict[str, bool]:
     retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
-    forms = not fine_tuned(program.decomposition.decompose.lm or dspy.settings.lm)
+    lm = program.decomposition.decompose.lm or dspy.settings.lm
+    forms = not fine_tuned(lm)
     # Where a reference calls no source of passages unreliable, nothing is left out.
     plain = isinstance(reference, UtilityReference)
     doubts = bool(reference.unreliable_sources()) if plain else hasattr(reference, "source_of")  # type: ignore[union-attr]
@@ -136,8 +137,8 @@ def _used(program: KEQA) -> dict[str, bool]:
         "draft": forms and program.decompose and program.examine,
         "cite": forms and judged and not program.select and program.extract_sentences is None,
         **dict.fromkeys(("top_k", "pick"), retrieves),
-        # Who learned to read so many passages reads no more.
-        "expand": retrieves and forms,
+        # A model that was trained on the prompts knows no more passages than it learned with.
+        "expand": retrieves and not trained_on_prompts(lm),
         "list_step": program.style == "list" and retrieves,
         "listwise": judged,
         "prefer_reliable": judged and doubts,

@@ -184,7 +184,7 @@ class DeclaredKeqa(CommonSettings):
         Further,
         About(
             "Further passages to read for the whole question, found with the best one beside it; 0: none.",
-            "as compiled, or 0",
+            "as compiled, or 0; of ask, chat and serve over an index of your own, 3",
             tried=(0, 3),
         ),
     ] = 0

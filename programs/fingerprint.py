@@ -42,7 +42,7 @@ _NOT_ASKED = re.compile(
 # Workers bring the same answers sooner or later. Fixed demonstrations are among the prompts where they are shown.
 _NO_MATTER = frozenset({"workers", "demonstrations"})
 # What came later, as it is by default: a program is then what it was before there was any.
-_LATER: Mapping[str, Any] = {"draft": False, "cite": False, "settle": "quizzes", **dict.fromkeys(CHOOSERS)}
+_LATER: Mapping[str, Any] = {"draft": False, "cite": False, "settle": "quizzes", "expand": 0, **dict.fromkeys(CHOOSERS)}
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
 
 

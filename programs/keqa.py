@@ -317,8 +317,9 @@ class KEQA(Program):
         if remembered or not any(found) or (self.declines and not settled):
             return False
         whole = AskedQuiz(Quiz(0, asked.question), (asked.question, asked.answer_type, asked.choices), whole=True)
-        # They were picked for the quizzes.
-        reading = replace(self._reading, settings=self.settings.changed({"pick": False}, "reading together"))
+        # They were picked for the quizzes, whose searches go where expanding the question's would.
+        changes = {"pick": False, "expand": 0}
+        reading = replace(self._reading, settings=self.settings.changed(changes, "reading together"))
         try:
             hits = interleaved([await reading.search(whole), *found])
             # Where it tells nothing, the summary is the answer.

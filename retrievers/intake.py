@@ -133,7 +133,7 @@ def _insert(table: "array[int]", key: int) -> bool:
 
 def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[str]) -> None:
     """Refuse to replace an index by one of other files and folders; what is in them may have changed."""
-    if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
+    if {*map(path_of, earlier)} == {*map(path_of, sources)}:
         return
     more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
     of = ", ".join(visible_line(source)[:200] for source in earlier[:3]) + more

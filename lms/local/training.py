@@ -207,13 +207,13 @@ class _Training:
         try:
             import torch
 
-            torch.device(str(options.device or "cpu"))
+            torch.empty(0, device=str(options.device or "cpu"))
             if options.method == "lora":
                 import peft  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("finetune", "Fine-tuning a language model") from error
-        except RuntimeError as error:
-            why = str(error).partition(" device type at start")[0]
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            why = str(error).partition(" device type at start")[0].partition("\n")[0]
             raise ConfigurationError(f"device {options.device} cannot be used: {why}") from error
         self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
         self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -49,6 +49,24 @@ _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 _UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
 # A number and what it counts or measures, beside which it stands.
 _COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+([^\W\d_]{2,})")
+_UNITS = {
+    **{"ms": "milliseconds?", "s": "seconds?", "sec": "seconds?", "min": "minutes?", "h": "hours?", "d": "days?"},
+    **{
+        "m": "(?:minute|meter|metre)s?|million",
+        "km": "kilomet(?:er|re)s?",
+        "cm": "centimet(?:er|re)s?",
+        "k": "thousand",
+    },
+    **{
+        "g": "grams?",
+        "kg": "kilo(?:gram)?s?",
+        "mg": "milligrams?",
+        "l": "lit(?:er|re)s?",
+        "v": "volts?",
+        "w": "watts?",
+    },
+    **{"kb": "kilobytes?", "mb": "megabytes?", "gb": "gigabytes?", "tb": "terabytes?"},
+}
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # 1.250.000 is none.
@@ -253,9 +271,9 @@ def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
 
 
 def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
-    """Whether a number stands before its unit, or a word that this is short for: ms is milliseconds, not minutes."""
-    short = unit.removesuffix("s") if len(unit) > 2 else unit
-    return any(map(_in_one_piece(rf"{number} (?:{unit}|{'[a-z]*'.join(short)}[a-z]+)").search, texts))
+    """Whether a number stands before its unit, or a word that this is short for."""
+    words = _UNITS.get(unit.lower(), unit)
+    return any(map(_in_one_piece(f"{number} (?:{unit}|{words})").search, texts))
 
 
 def _in_one_piece(pattern: str) -> re.Pattern[str]:

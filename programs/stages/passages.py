@@ -33,6 +33,7 @@ from keqa.programs.stages.picking import Picking, unjudged, with_cited, with_kep
 from keqa.programs.stages.selection import Selection, with_key_sentences
 from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
+from keqa.retrievers.text import one_line
 
 _REREAD = 3
 _EXPANSION = 200
@@ -102,19 +103,21 @@ class PassageReading:
 
     async def search(self, asked: AskedQuiz) -> list[Hit]:
         """The passages found for a quiz; behind those for a whole question what the best of them leads to."""
-        found = await self._found(asked.text, self.settings.top_k, asked)
-        further = self.settings.expand if asked.whole and found else 0
-        if not further:
-            return found
-        return beside(found, await self._found(expanded(asked.text, found), len(found) + further, asked), further)
-
-    async def _found(self, query: str, k: int, asked: AskedQuiz) -> list[Hit]:
         if self.retriever is None:
             return []
+        number, further = asked.quiz.index, self.settings.expand if asked.whole else 0
         try:
-            return await searched(self.retriever, query, k, asked.quiz.index)
+            found = await searched(self.retriever, asked.text, self.settings.top_k, number)
         except CallError as error:
             raise SearchError(error.cause, error.message) from error
+        if not further or not found:
+            return found
+        try:
+            led_to = await searched(self.retriever, expanded(asked.text, found), len(found) + further, number)
+        except CallError as error:
+            note("retrieve", error.cause, error.message, "read what the first search found", number)
+            return found
+        return beside(found, led_to, further)
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
         """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
@@ -315,13 +318,13 @@ def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> li
 
 def expanded(question: str, found: Sequence[Hit]) -> str:
     """The query that finds what the best passage leads to."""
-    return f"{question} {found[0].passage.rendered[:_EXPANSION]}"
+    return f"{question} {one_line(found[0].passage.rendered[:_EXPANSION])}"
 
 
 def beside(found: Sequence[Hit], led_to: Sequence[Hit], most: int) -> list[Hit]:
     """What was found, and behind it so much of what that leads to as was not there."""
-    there = {hit.passage for hit in found}
-    return [*found, *[hit for hit in led_to if hit.passage not in there][:most]]
+    there = {hit.passage.id for hit in found}
+    return [*found, *[hit for hit in led_to if hit.passage.id not in there][:most]]
 
 
 def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:

@@ -297,7 +297,8 @@ def fenced(text: str) -> str:
             lines += ["```\n"] if inside else ["```"]
             inside = not inside
         if not code:
-            of_item = LISTED.match(line) is not None or (of_item and not (blank and line[:1].strip()))
+            goes_on = of_item and not (line[:1].strip() and (blank or heading_of(line)))
+            of_item = goes_on or line.startswith("[^") or LISTED.match(line) is not None
         lines.append(line)
         blank = not line.strip()
     return "\n".join([*lines, *["```"] * inside])

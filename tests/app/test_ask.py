@@ -76,6 +76,8 @@ def test_over_passages_of_ones_own_one_call_does_for_several(ask, server):
     apart = ["--settle", "quizzes"]
     assert calls(*apart) == {"drafting.draft": 1, "documents.answer": 1, "summarizing.summarize": 1}
     assert server.count == 7
+    searches = [ask("--json", *own, forms=True).json()["cost"]["retrievals"] for own in ([], ["--expand", 0])]
+    assert searches == [2, 1]
     assert "drafted with the quizzes: “Heidi Fenman”" in ask(*apart, forms=True).fine()
     # The testbed is asked as the papers do.
     assert "drafting.draft" not in ask("--json", own=False, forms=True).json()["cost"]["by_step"]

@@ -179,6 +179,17 @@ def test_one_reading_is_also_tried_after_a_chain_of_thought(setting, town, compi
     assert found.report.after_score.mean == 1.0
 
 
+def test_one_reading_is_also_tried_over_further_passages(setting, town, compiled):
+    class Further(type(reads(town))):
+        def AnswerWithKnowledge(self, inputs, config, shown):
+            more = "sail" in inputs["passages"]
+            return super().AnswerWithKnowledge(inputs, config, True) if more else {"answer": "Al Wrong"}
+
+    grid = {name: values for name, values in ONLY_WAYS.items() if name != "expand"}
+    found = compiled(setting(Further(), train=4, top_k=1, pick=False), grid=grid)
+    assert (found.program.settle, found.program.expand, found.report.after_score.mean) == ("reading", 3, 1.0)
+
+
 def mixed(town, **kwargs):
     """It knows a third of the answers, reads those of another third, and has to take all others apart.
 

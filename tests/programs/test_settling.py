@@ -7,7 +7,7 @@ from fixtures.choosers import NeverKnown, chooser
 from fixtures.replies import Replies
 
 import keqa
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, RetrievalError
 from keqa.programs.abstention import record_signals
 from keqa.programs.boundary.chooser import Features, Seen, read_chooser
 from keqa.programs.fingerprint import program_spec
@@ -89,6 +89,23 @@ def test_what_the_best_passage_leads_to_is_read_for_the_whole_question(scripted,
     record = program(QUESTION).record
     assert [[one.passage_id for one in quiz.passages] for quiz in record.quizzes] == read
     assert record.cost.retrievals == searches
+
+
+def test_where_the_second_search_fails_what_the_first_found_is_read(made):
+    program, _, searched = made(settle="reading", expand=2)
+    found = searched.search
+
+    def search(query, k):
+        if query != QUESTION:
+            raise RetrievalError("down")
+        return found(query, k)
+
+    searched.search = search
+    record = program(QUESTION).record
+    assert (record.answer, len(record.quizzes[0].passages)) == ("Bergen", 2)
+    assert {(one.stage, one.action) for one in record.degradations} >= {
+        ("retrieve", "read what the first search found")
+    }
 
 
 def test_a_draft_has_its_probability_where_the_language_model_gives_one(made):
