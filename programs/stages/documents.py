@@ -181,7 +181,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
-    if any(not _has_beside(*pair, passages) for pair in _COUNTED.findall(_in_figures(answer))):
+    if not all(_has_beside(number, word, passages) for number, word in _COUNTED.findall(_in_figures(answer))):
         return "the passages have its number and its words apart"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
