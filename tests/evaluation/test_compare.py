@@ -193,7 +193,7 @@ def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
     program = make(replace(spec, arguments=own), parts)
     arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
     # Fixed demonstrations are among the prompts where they are shown; what came later is told where it is not usual.
-    arguments -= {"demonstrations", "draft", "cite", "settle", "chooser", "arbiter"}
+    arguments -= {"demonstrations", "draft", "cite", "settle", "expand", "chooser", "arbiter"}
     told = describe(program)["settings"]
     assert arguments <= set(told)
 
