@@ -214,7 +214,7 @@ def _scores(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:
     notes = (
         "F1 of yes/no questions is their accuracy; a failed question scores 0. Intervals are of 95 %, by bootstrap "
         "over questions. LM calls, tokens of prompts and replies, and retrievals are for one question. KEQA's lead is "
-        "over the questions that both were asked; an interval without 0 is beyond chance.",
+        "that of one search, over the questions that both were asked; an interval without 0 is beyond chance.",
         *_verdict(runs, keqa),
     )
     return table(name, f"Real questions, {lm}", rows, *notes, ruled=ruled)
@@ -236,7 +236,7 @@ def _title_of_set(dataset: str) -> str:
 
 
 def _verdict(runs: Sequence[RealRun], keqa: Mapping[str, RealRun]) -> Iterator[str]:
-    """Where KEQA, as it comes, is behind, whether or not that may be chance."""
+    """Where KEQA, by one search, is behind, whether or not that may be chance."""
     behind = []
     for run in runs:
         lead = None if run.label.startswith("keqa") else _lead(keqa.get(run.dataset), run)

@@ -38,7 +38,7 @@ def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_tw
     rows = ("--only", "closed-book", "--only", "rag", "--only", "keqa")
     found = run(*asked, *rows, "--json").json()
     assert [(row["method"], row["questions"]) for row in found["real-1"]] == [
-        *(("Closed book", 2), ("Always retrieve", 2), ("KEQA as it comes", 2))
+        *(("Closed book", 2), ("Always retrieve", 2), ("KEQA, one search", 2))
     ]
     assert [row["F1 mean"] for row in found["real-1"]][1:] == [1, 1]
     calls = server.count

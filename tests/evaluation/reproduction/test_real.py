@@ -117,10 +117,10 @@ def test_the_table_has_scores_costs_and_how_far_keqa_is_ahead(tmp_path):
     assert scores.title == "Real questions, transformers/small"
     assert shown(scores) == [
         ["NQ-open", "Closed book", "4", ".250", ".250", ".250", ".000", "1.0", "100", ".00", "+.500", "+.000", "+.750"],
-        ["NQ-open", "KEQA as it comes", "4", ".750", ".250", "1.000", ".750", "8.0", "100", "2.00", "", "", ""],
-        ["StrategyQA", "KEQA as it comes", "4", "1.000", "1.000", "1.000", "1.000", "2.0", "100", "1.00", "", "", ""],
+        ["NQ-open", "KEQA, one search", "4", ".750", ".250", "1.000", ".750", "8.0", "100", "2.00", "", "", ""],
+        ["StrategyQA", "KEQA, one search", "4", "1.000", "1.000", "1.000", "1.000", "2.0", "100", "1.00", "", "", ""],
         # Questions of two sets may have the same id.
-        ["All sets", "KEQA as it comes", "8", ".875", ".625", "1.000", ".875", "5.0", "100", "1.50", "", "", ""],
+        ["All sets", "KEQA, one search", "8", ".875", ".625", "1.000", ".875", "5.0", "100", "1.50", "", "", ""],
     ]
     assert scores.notes[-1] == "KEQA is behind no method on any set."
 
@@ -147,7 +147,7 @@ def test_what_went_wrong_is_counted_by_kind(tmp_path):
         make_line(4, 0.0, failed=True),
     ]
     write(tmp_path / "lm", "keqa", lines)
-    assert shown(tables(tmp_path)[1]) == [["KEQA as it comes", "4", "2", "1", "1", "1", "1", "EmptyDecomposition 1"]]
+    assert shown(tables(tmp_path)[1]) == [["KEQA, one search", "4", "2", "1", "1", "1", "1", "EmptyDecomposition 1"]]
 
 
 @pytest.mark.parametrize(
