@@ -49,24 +49,13 @@ _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 _UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
 # A number and what it counts or measures, beside which it stands.
 _COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+([^\W\d_]{2,})")
-_UNITS = {
-    **{"ms": "milliseconds?", "s": "seconds?", "sec": "seconds?", "min": "minutes?", "h": "hours?", "d": "days?"},
-    **{
-        "m": "(?:minute|meter|metre)s?|million",
-        "km": "kilomet(?:er|re)s?",
-        "cm": "centimet(?:er|re)s?",
-        "k": "thousand",
-    },
-    **{
-        "g": "grams?",
-        "kg": "kilo(?:gram)?s?",
-        "mg": "milligrams?",
-        "l": "lit(?:er|re)s?",
-        "v": "volts?",
-        "w": "watts?",
-    },
-    **{"kb": "kilobytes?", "mb": "megabytes?", "gb": "gigabytes?", "tb": "terabytes?"},
-}
+_UNITS = dict(
+    unit.split("=")
+    for unit in "ms=milliseconds? s=seconds? sec=seconds? min=minutes? h=hours? d=days? k=thousand "
+    "m=(?:minute|meter|metre)s?|million km=kilomet(?:er|re)s? cm=centimet(?:er|re)s? "
+    "g=grams? kg=kilo(?:gram)?s? mg=milligrams? l=lit(?:er|re)s? v=volts? w=watts? "
+    "kb=kilobytes? mb=megabytes? gb=gigabytes? tb=terabytes?".split()
+)
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
 # 1.250.000 is none.
