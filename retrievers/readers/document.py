@@ -35,6 +35,9 @@ BELOW: Final = " › "
 MARKDOWN: Final = {"=": 1, "-": 2}
 """The levels of headings that are underlined."""
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
+_INDENT: Final = 4
+# What opens a literal block of reStructuredText, or one of code.
+_LITERAL = re.compile(r"\s*(?:(?!\.\. ).*::|\.\. (?:code|code-block|sourcecode|parsed-literal)::.*)\s*$")
 _TITLED = re.compile(r"(?![#>|+*-]\s?|\d+[.)]\s)[^\n]*\w")
 # So much of a section may say of what date it is.
 _SECTION_HEAD = 400
@@ -288,20 +291,43 @@ def markdown_sections(text: str, underlines: Mapping[str, int] = MARKDOWN) -> li
 
 
 def fenced(text: str) -> str:
-    """A text in Markdown whose code that is only indented, and belongs to no item, stands between fences as well."""
-    lines, inside, of_item, blank = list[str](), False, False, True
+    """A text in Markdown whose code that is only indented stands between fences as well, in an item, too."""
+    lines, inside, blank, item = list[str](), False, True, 0
     rows = text.split("\n")
     for line, code in zip(rows, code_of(rows), strict=True):
-        indented = line.startswith(("    ", "\t")) and not code
-        if line.strip() and (not indented if inside else indented and blank and not of_item):
+        indented = not code and _indent(line) >= item + _INDENT
+        if line.strip() and (not indented if inside else indented and blank):
             lines += ["```\n"] if inside else ["```"]
             inside = not inside
-        if not code:
-            goes_on = of_item and not (line[:1].strip() and (blank or heading_of(line)))
-            of_item = goes_on or line.startswith("[^") or LISTED.match(line) is not None
+        if not code and not inside:
+            # What an item says begins below the end of its mark.
+            mark = LISTED.match(line)
+            if mark or line.startswith("[^"):
+                item = mark.end() if mark else _INDENT
+            elif line[:1].strip() and (blank or heading_of(line)):
+                item = 0
         lines.append(line)
         blank = not line.strip()
     return "\n".join([*lines, *["```"] * inside])
+
+
+def fenced_literals(text: str) -> str:
+    """A text in reStructuredText whose literal blocks and code stand between fences."""
+    lines, inside, above = list[str](), False, -1
+    for line in text.split("\n"):
+        if line.strip():
+            if inside != (0 <= above < _indent(line)):
+                # Directly below a line it would be read as underlining that.
+                lines += ["```\n"] if inside else ["\n```"]
+                inside = not inside
+            if not inside:
+                above = _indent(line) if _LITERAL.match(line) else -1
+        lines.append(line)
+    return "\n".join([*lines, *["```"] * inside])
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs(_INDENT)) - len(line.lstrip())
 
 
 def heading_of(line: str) -> str:

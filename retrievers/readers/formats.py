@@ -19,6 +19,7 @@ from keqa.retrievers.readers.document import (
     ReadDocument,
     ReadSection,
     fenced,
+    fenced_literals,
     heading_of,
     iso_date,
     markdown_sections,
@@ -152,8 +153,8 @@ def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
 
 
 def read_rst(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """A text in reStructuredText, of which the headings are read and all else is text."""
-    sections = markdown_sections(decode(data, str(path), notice), dict.fromkeys(string.punctuation, 0))
+    """A text in reStructuredText, of which headings and literal blocks are read and all else is text."""
+    sections = markdown_sections(fenced_literals(decode(data, str(path), notice)), dict.fromkeys(string.punctuation, 0))
     return ReadDocument(next((one.heading for one in sections if one.heading), ""), sections)
 
 

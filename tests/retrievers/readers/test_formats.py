@@ -35,11 +35,18 @@ ULM = "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man"
 # What Markdown keeps in lines of their own without a fence.
 MARKED = (
     '# One\n```pay``` so:\n\n    pay 40\n\n    # toll\n\nOr so.\n\n!!! note "Tide"\n    It is\n    high.'
-    "\n\n> [!TIP]\n> Wait.\n\nToll\n: A fee.\n\n- ferry\n\n    is\n    free\n\n# Two\nSun."
+    "\n\n> [!TIP]\n> Wait.\n\nToll\n: A fee.\n\n- ferry\n\n    is\n    free\n\n"
+    "1. so:\n\n        pay 2\n        go\n\n# Two\nSun."
 )
 MARKED_KEPT = (
     '# One\n```pay``` so:\n```\n    pay 40\n    # toll\n```\nOr so.\n!!! note "Tide"\n\nIt is high.\n> [!TIP]\n> Wait.'
-    "\n\nToll\n: A fee.\n- ferry\n\nis free"
+    "\n\nToll\n: A fee.\n- ferry\n\nis free\n1. so:\n```\n        pay 2\n        go\n```"
+)
+LITERAL = (
+    "Pay::\n\n  pay 1\n\n  go 2\n\nOr\nso:\n\n.. code-block:: sh\n   :linenos:\n\n   go 3\n\n.. note::\n   It\n   is."
+)
+LITERAL_KEPT = (
+    "Pay::\n```\n  pay 1\n  go 2\n```\nOr so:\n\n.. code-block:: sh\n```\n   :linenos:\n   go 3\n```\n.. note:: It is."
 )
 CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
 
@@ -64,7 +71,9 @@ FORMATS = {
     "a.md": lambda: MARKDOWN.encode(),
     "two.md": lambda: f"One\n===\n{FILLER}\n\n- x\n---\n\nTwo\n---\n```\n\nNo\n---\n```\nSun.".encode(),
     "lines.md": lambda: MARKED.encode(),
-    "a.rst": lambda: f"***\nOne\n***\n\n{FILLER}\n\nTwo\n~~~\nSun.\n\n== ==\na  b\n== ==\n\nFar\n***\nSea.".encode(),
+    "a.rst": lambda: (
+        f"***\nOne\n***\n\n{FILLER}\n\nTwo\n~~~\nSun.\n\n== ==\na  b\n== ==\n\nFar\n***\n{LITERAL}".encode()
+    ),
     "a.html": lambda: HTML.encode(),
     "my_note.txt": lambda: b"A note.",
 }
@@ -121,7 +130,7 @@ FOUND = {
         "One",
         (f"# One\n{FILLER}", "", "One", ""),
         ("## Two\nSun. == == a b == ==", "", "Two", ""),
-        ("## Two\n### Far\nSea.", "", "Two › Far", ""),
+        (f"## Two\n### Far\n{LITERAL_KEPT}", "", "Two › Far", ""),
     ],
     "a.html": [
         "The Mill",
