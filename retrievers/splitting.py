@@ -109,7 +109,9 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
             head = []
         above = [(fence, 0)] if fence else head
         overshoot = length + size - target
-        if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
+        # What only ends code begins no passage.
+        closes = bool(fence) and not sentence.strip(f"{fence.lstrip()[0]}\n ")
+        if current and not closes and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
             current, length, repeated = [one for one, _ in above], sum(one for _, one in above), len(above)
         current.append(sentence)
