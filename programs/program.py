@@ -135,7 +135,7 @@ class Program(SharingLMs, Stage):
         Args:
             question: Its text. Lone surrogates and control characters in it are dropped.
             answer_type: ``short``, ``yes/no`` or ``choice``.
-            choices: The options of a choice.
+            choices: The options of a choice; a question that has some is one, unless it is ``yes/no``.
             history: The questions before, each with its answer, as ``(question, answer)``, mappings of these names or a
                 ``dspy.History`` of them; the last ten count. A question with a history is rewritten to stand alone
                 first.
