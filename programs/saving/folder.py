@@ -225,6 +225,8 @@ def load(
         ConfigurationError: It is damaged, was written by a newer version, or its prompts have changed since.
         MissingExtraError: A package is missing that its reference needs.
     """
+    # These are not what was saved.
+    check(KEQA, {"retriever": retriever, "lms": lms}, "keqa.load")
     if embedder is not None:
         check(UtilityReference, {"embedder": embedder}, "keqa.load")
     folder = _place_of(folder)
