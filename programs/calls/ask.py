@@ -50,6 +50,7 @@ from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import question_asked
 from keqa.signatures.chat_format import only_blocks
+from keqa.storage.redaction import without_keys
 
 T = TypeVar("T")
 
@@ -286,7 +287,8 @@ async def predict(
                 known.spoilt = meter.spoilt(predictor.signature)
         if known is error:
             raise
-        raise known from error
+        # A traceback shows what an error came from, with a key that the server repeats there.
+        raise known from None if without_keys(str(error), [lm]) != str(error) else error
     finally:
         # A provider may give fewer replies than it was asked for.
         meter.add_samples(len(meter.replies) or int((config or {}).get("n") or 1))
