@@ -17,10 +17,11 @@ import asyncio
 import contextvars
 import hashlib
 import json
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -425,6 +426,9 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     def called() -> list[Hit]:
         with meter, question_asked(context().given):
             found = _search(retriever, query, k)
+        if not all(math.isfinite(hit.score) for hit in found):
+            # Such as the cosine of a vector of zeros; without scores of all, the order is all that is known.
+            found = [replace(hit, score=1.0 / rank) for rank, hit in enumerate(found, start=1)]
         meter.saved = found.seconds if isinstance(found, KeptHits) else None
         return found
 
