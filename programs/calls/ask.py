@@ -17,11 +17,10 @@ import asyncio
 import contextvars
 import hashlib
 import json
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -47,7 +46,8 @@ from keqa.programs.calls.texts import (
 )
 from keqa.programs.prediction import AnswerPart, Searching
 from keqa.programs.predictor import learned_demos
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.adapters import hits_of
+from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import question_asked
 from keqa.signatures.chat_format import only_blocks
@@ -426,9 +426,6 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     def called() -> list[Hit]:
         with meter, question_asked(context().given):
             found = _search(retriever, query, k)
-        if not all(math.isfinite(hit.score) for hit in found):
-            # Such as the cosine of a vector of zeros; without scores of all, the order is all that is known.
-            found = [replace(hit, score=1.0 / rank) for rank, hit in enumerate(found, start=1)]
         meter.saved = found.seconds if isinstance(found, KeptHits) else None
         return found
 
@@ -447,11 +444,11 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
 def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
     """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it."""
     if not dspy.settings.callbacks:
-        return retriever.search(query, k)
+        return _found(retriever, query, k)
     found: list[list[Hit]] = []
 
     def searched(query: str, k: int) -> list[dict[str, Any]]:
-        hits = retriever.search(query, k)
+        hits = _found(retriever, query, k)
         found.append(hits)
         return [
             {"title": one.passage.title, "passage_id": one.passage.id, "text": one.passage.text, "score": one.score}
@@ -460,6 +457,12 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
 
     dspy.Tool(searched, name="search", desc="Finds passages.")(query=query, k=k)
     return found[0]
+
+
+def _found(retriever: Retriever, query: str, k: int) -> list[Hit]:
+    """What a retriever finds; that of one of a user's own is read as a function's is, and is at most `k` as well."""
+    found = retriever.search(query, k)
+    return found if isinstance(retriever, SharedRetriever) else hits_of(found, f"{type(retriever).__name__}.search")[:k]
 
 
 def lm_of_role(role: str, *, own: bool = False) -> Any:

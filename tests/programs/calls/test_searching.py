@@ -78,6 +78,16 @@ def test_of_scores_that_are_no_numbers_the_order_counts(programmed):
     assert [one.score for one in program(question="Where?").record.passages] == [0.75, 0.5]
 
 
+@pytest.mark.parametrize(
+    "found", [["Ann lives in Bergen."] * 9, [Hit(Passage(7, "", "x"), 1.0)], [Passage("7", "", "x")]]
+)
+def test_a_retriever_of_ones_own_is_read_as_a_function_is(programmed, found):
+    own = SimpleNamespace(search=lambda query, k: iter(found), search_many=lambda queries, k: [])
+    program, _ = programmed(AlwaysRetrieve(own, top_k=3), reply)
+    passages = program(question="Where?").record.passages
+    assert [type(one.passage_id) for one in passages] == [str] * min(3, len(found))
+
+
 @pytest.mark.parametrize("fault", [TypeError, AttributeError])
 def test_faults_surface_even_where_a_client_of_a_server_met_them(programmed, fault):
     import httpx
