@@ -1,4 +1,4 @@
-"""Runs mypy over the rooms as the package that they become: ``python .ci/check_types.py``.
+"""Runs mypy over the rooms as their package, and over a use of it: ``python .ci/check_types.py``.
 
 The folders are mapped to packages by pyproject.toml (``app`` is ``keqa``, ``programs`` is ``keqa.programs``). mypy
 cannot follow the import hook of an editable install, so it is shown a tree of links with the names that Python sees.
@@ -34,9 +34,10 @@ def main() -> int:
     """Check the package and return mypy's exit code."""
     with tempfile.TemporaryDirectory(prefix="keqa-types-") as folder:
         link(Path(folder))
-        command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--package", "keqa"]
-        cache = ["--cache-dir", str(ROOT / ".mypy_cache")]
-        return subprocess.run([*command, *cache], env={**os.environ, "MYPYPATH": folder}, cwd=folder).returncode
+        (Path(folder) / "typed_use.py").symlink_to(ROOT / ".ci" / "typed_use.py")
+        command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "-p", "keqa"]
+        what = ["-m", "typed_use", "--cache-dir", str(ROOT / ".mypy_cache")]
+        return subprocess.run([*command, *what], env={**os.environ, "MYPYPATH": folder}, cwd=folder).returncode
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from keqa.errors import (
     NotInDocumentsError,
     RetrievalError,
     StageError,
+    TooManyFailuresError,
 )
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from keqa.optimize.compile import compile_program as compile
     from keqa.optimize.scoring import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+    from keqa.programs.calls.batch import Outcome
     from keqa.programs.keqa import KEQA
     from keqa.programs.prediction import (
         Answered,
         AnswerPart,
+        AnswerPrediction,
         ItemsListed,
         PassagesKept,
         Progress,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
         QuizFound,
         Rewritten,
         Searching,
+        UnansweredError,
     )
     from keqa.programs.records import QuestionRecord, Unanswered
     from keqa.programs.saving.folder import load, save
@@ -64,6 +68,7 @@ __all__ = [
     "KEQA",
     "AlwaysRetrieve",
     "AnswerPart",
+    "AnswerPrediction",
     "Answered",
     "ClosedBook",
     "ConfigurationError",
@@ -73,6 +78,7 @@ __all__ = [
     "KeqaError",
     "MissingExtraError",
     "NotInDocumentsError",
+    "Outcome",
     "Passage",
     "PassagesKept",
     "Place",
@@ -88,7 +94,9 @@ __all__ = [
     "Searching",
     "StageError",
     "Testbed",
+    "TooManyFailuresError",
     "Unanswered",
+    "UnansweredError",
     "__version__",
     "add_files",
     "as_retriever",
@@ -118,10 +126,11 @@ _HOMES = {
         "keqa.optimize.compile": "compile",
         "keqa.optimize.scoring": "optimizer_metric",
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
+        "keqa.programs.calls.batch": "Outcome",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",
-        "keqa.programs.prediction": "Answered AnswerPart ItemsListed PassagesKept Progress QuizAnswered QuizExamined "
-        "QuizFound Rewritten Searching",
+        "keqa.programs.prediction": "Answered AnswerPart AnswerPrediction ItemsListed PassagesKept Progress "
+        "QuizAnswered QuizExamined QuizFound Rewritten Searching UnansweredError",
         "keqa.programs.saving.folder": "load save",
         "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "
         "read_corpus remove_files sync_folder",

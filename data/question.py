@@ -102,6 +102,8 @@ class Question:
             raise InputError(f"{there}; {most}, for each prompt holds all of them")
         if kind == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
+        # Choices alone say that it is a choice, as of an example; without, the answer may be none of them.
+        kind = "choice" if options and kind == "short" else kind
         return cls(text, kind, options, tuple(turns(() if history is None else history)))
 
     @staticmethod

@@ -49,7 +49,7 @@ def example_for_metrics(example: Example, given: dspy.Example | None = None) -> 
     lists = {name: list(getattr(example, name)) for name in ("choices", "answers", "quizzes", "quiz_answers")}
     asked = {"root": example.id, "question": example.question, "answer_type": example.answer_type}
     fields = {"answer": example.answers[0] if example.answers else None, **own, **asked, **lists}
-    return dspy.Example(**fields).with_inputs("root", "question", "answer_type", "choices")
+    return dspy.Example(fields).with_inputs("root", "question", "answer_type", "choices")
 
 
 def as_metric(metric: Any, *sets: Any) -> Correctness:
@@ -173,10 +173,14 @@ def _binds(signature: inspect.Signature, count: int) -> bool:
 
 
 def _given(sets: Iterable[Any]) -> dict[str, dspy.Example]:
-    """The examples of DSPy's among questions, by the id that they get; those that cannot be used are left out."""
+    """What was given of questions, as examples of DSPy's, by the id that they get; without those of no use."""
     found: dict[str, dspy.Example] = {}
     for item in (item for one in sets if isinstance(one, Sequence) for item in one):
-        if isinstance(item, dspy.Example):
-            with suppress(InputError):
+        with suppress(InputError):
+            if isinstance(item, dspy.Example):
                 found[as_example(item).id] = item
+            elif isinstance(item, Mapping):
+                # Its answer may be in any form; a metric sees the first as text.
+                own = {name: value for name, value in item.items() if name != "answer"}
+                found[as_example(item).id] = dspy.Example(own)
     return found

@@ -36,7 +36,7 @@ from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import Answering, Decomposition, Reasoning, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.base import Hit
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
@@ -56,7 +56,7 @@ class KEQA(Program):
 
     def __init__(
         self,
-        retriever: Annotated[Retriever, RETRIEVER] | None,
+        retriever: Annotated[Any, RETRIEVER] | None,
         *,
         lms: Annotated[RoleLMs, LMS] | None = None,
         reference: Annotated[Reference, REFERENCE] | None = None,
@@ -110,14 +110,26 @@ class KEQA(Program):
     def gate(self) -> Gate:
         return self.examination.gate
 
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self.change(gate=gate)
+
     @property
     def threshold(self) -> Fraction | None:
         """α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate."""
         return getattr(self.gate, "threshold", None)
 
+    @threshold.setter
+    def threshold(self, threshold: Fraction | float | str) -> None:
+        self.change(threshold=threshold)
+
     @property
     def similarity(self) -> Similarity:
         return self.selection.similarity
+
+    @similarity.setter
+    def similarity(self, similarity: Similarity | str | None) -> None:
+        self.change(similarity=similarity)
 
     @property
     def reference(self) -> Reference | None:

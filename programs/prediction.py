@@ -85,6 +85,10 @@ class AnswerPrediction(dspy.Prediction):
     say it, `answer` says so, and `unanswered` is the finding.
     """
 
+    explanation: str
+    sources: list[dict[str, Any]]
+    answer: str | None
+
     def __init__(self, base: Any = None, *, record: QuestionRecord | None = None, **fields: Any) -> None:
         """Take over fields and record of a mapping or prediction, with others in their places."""
         super().__init__(base, **fields)
@@ -94,9 +98,9 @@ class AnswerPrediction(dspy.Prediction):
             self._completions = Completions({name: [value] for name, value in self._store.items()})
 
     @property
-    def record(self) -> Any:
-        """The question's `QuestionRecord`; None only where the question could not be asked at all."""
-        return self._record
+    def record(self) -> QuestionRecord:
+        """The question's record; None only where the question could not be asked at all."""
+        return cast(QuestionRecord, self._record)
 
     @property
     def text(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -45,7 +45,6 @@ from keqa.programs.predictor import (
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
-from keqa.retrievers.base import Retriever
 
 if TYPE_CHECKING:
     from keqa.programs.abstention import Abstention
@@ -95,13 +94,7 @@ class Program(SharingLMs, Stage):
         cls.__signature__ = inspect.Signature(own)
         for name in cls.Settings.model_fields:
             if not hasattr(cls, name):
-                setattr(cls, name, property(attrgetter(f"settings.{name}")))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.Settings.model_fields and "settings" in self.__dict__:
-            self.change(**{name: value})
-        else:
-            super().__setattr__(name, value)
+                setattr(cls, name, property(attrgetter(f"settings.{name}"), _assign(name)))
 
     def change(self, **changes: Any) -> None:
         """Give settings other values, and the program the parts that it is then made of; assigning one is the same.
@@ -142,7 +135,7 @@ class Program(SharingLMs, Stage):
         Args:
             question: Its text. Lone surrogates and control characters in it are dropped.
             answer_type: ``short``, ``yes/no`` or ``choice``.
-            choices: The options of a choice.
+            choices: The options of a choice; a question that has some is one, unless it is ``yes/no``.
             history: The questions before, each with its answer, as ``(question, answer)``, mappings of these names or a
                 ``dspy.History`` of them; the last ten count. A question with a history is rewritten to stand alone
                 first.
@@ -169,6 +162,10 @@ class Program(SharingLMs, Stage):
         async with relayed() as relay:
             with as_status(relay):
                 return await self.run(asked, blocking=False)
+
+    if TYPE_CHECKING:
+        # DSPy, which calls them, is untyped.
+        __call__, acall = forward, aforward
 
     def stream(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
@@ -390,7 +387,7 @@ class Program(SharingLMs, Stage):
     def retriever(self, retriever: Any) -> None:
         self.bind_retriever(retriever)
 
-    def bind_retriever(self, retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
+    def bind_retriever(self, retriever: Annotated[Any, RETRIEVER]) -> None:
         """Search somewhere else from now on; what is given is what the constructor takes."""
         if "retriever" not in inspect.signature(type(self)).parameters:
             raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
@@ -439,6 +436,10 @@ class Program(SharingLMs, Stage):
                 f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
                 "same settings, such as gate=… or reason=…, before its state is loaded"
             )
+
+
+def _assign(name: str) -> Callable[[Program, Any], None]:
+    return lambda program, value: program.change(**{name: value})
 
 
 class SavedSettings(Parameter):

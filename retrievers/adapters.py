@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ class AdaptedRetriever(SharedRetriever):
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` hits, best first; what the source raises is raised as it is."""
         wanted = checked_k(k)
-        return _hits(self._search(query, wanted), self.name)[:wanted]
+        return hits_of(self._search(query, wanted), self.name)[:wanted]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         return [self.search(query, k) for query in queries]
@@ -162,7 +163,7 @@ def _binds(signature: inspect.Signature, *more: Any, **named: Any) -> bool:
     return True
 
 
-def _hits(found: Any, name: str) -> list[Hit]:
+def hits_of(found: Any, name: str) -> list[Hit]:
     """What came back as hits, in its order; texts of nothing but white space are left out."""
     scores = ids = None
     if _get(found, ["passages"]) is not None:
@@ -185,11 +186,11 @@ def _hits(found: Any, name: str) -> list[Hit]:
 
 def _hit(item: Any, score: Any, known: Any, name: str) -> tuple[Passage, float | None]:
     if isinstance(item, Hit):
-        return item.passage, item.score
+        item, score = item.passage, item.score
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Real):
         item, score = item
     if isinstance(item, Passage):
-        return item, _number(score)
+        return item if isinstance(item.id, str) else replace(item, id=str(item.id)), _number(score)
     if isinstance(item, str):
         return _passage("", item, known), _number(score)
     score = _get(item, ("score", "similarity")) if score is None else score

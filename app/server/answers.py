@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -168,7 +168,7 @@ class Answers:
             wanted = within(findings=findings, style=asked.style)
             with dspy.context(trace=None, max_history_size=_HISTORY), hearing, wanted:
                 prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
-            record = cast("QuestionRecord", prediction.record)
+            record = prediction.record
         except NotInDocumentsError as finding:
             record = finding.record
         except StageError as error:

@@ -46,10 +46,12 @@ from keqa.programs.calls.texts import (
 )
 from keqa.programs.prediction import AnswerPart, Searching
 from keqa.programs.predictor import learned_demos
-from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.adapters import hits_of
+from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import question_asked
 from keqa.signatures.chat_format import only_blocks
+from keqa.storage.redaction import without_keys
 
 T = TypeVar("T")
 
@@ -286,7 +288,8 @@ async def predict(
                 known.spoilt = meter.spoilt(predictor.signature)
         if known is error:
             raise
-        raise known from error
+        # A traceback shows what an error came from, with a key that the server repeats there.
+        raise known from None if without_keys(str(error), [lm]) != str(error) else error
     finally:
         # A provider may give fewer replies than it was asked for.
         meter.add_samples(len(meter.replies) or int((config or {}).get("n") or 1))
@@ -441,11 +444,11 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
 def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
     """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it."""
     if not dspy.settings.callbacks:
-        return retriever.search(query, k)
+        return _found(retriever, query, k)
     found: list[list[Hit]] = []
 
     def searched(query: str, k: int) -> list[dict[str, Any]]:
-        hits = retriever.search(query, k)
+        hits = _found(retriever, query, k)
         found.append(hits)
         return [
             {"title": one.passage.title, "passage_id": one.passage.id, "text": one.passage.text, "score": one.score}
@@ -454,6 +457,12 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
 
     dspy.Tool(searched, name="search", desc="Finds passages.")(query=query, k=k)
     return found[0]
+
+
+def _found(retriever: Retriever, query: str, k: int) -> list[Hit]:
+    """What a retriever finds; that of one of a user's own is read as a function's is, and is at most `k` as well."""
+    found = retriever.search(query, k)
+    return found if isinstance(retriever, SharedRetriever) else hits_of(found, f"{type(retriever).__name__}.search")[:k]
 
 
 def lm_of_role(role: str, *, own: bool = False) -> Any:

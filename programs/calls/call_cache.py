@@ -7,6 +7,7 @@ samples never become equal by being one. Answers are kept as JSON in an SQLite f
 
 import hashlib
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +26,9 @@ _FORMAT = "keqa-calls-1"
 _REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
 # They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.
 _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
+_lock = threading.Lock()
+_installed: list[Any] = []
+"""DSPy's cache of before, None where it had made none, and what was installed since."""
 _again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
 
 
@@ -43,17 +47,23 @@ def bypass_cache() -> Iterator[None]:
 
 @contextmanager
 def install_cache(cache: Any) -> Iterator[None]:
-    """Within this context a cache is DSPy's, for all threads of the process."""
-    before = vars(dspy).get("cache")
-    dspy.cache = cache
+    """Within this context a cache is DSPy's, for all threads of the process; of several, the one installed last."""
+    with _lock:
+        _installed[:] = [*(_installed or [vars(dspy).get("cache")]), cache]
+        dspy.cache = cache
     try:
         yield
     finally:
-        if before is None:
-            # DSPy makes its own when it is next read.
-            del dspy.cache
-        else:
-            dspy.cache = before
+        # Contexts of several threads end in any order.
+        with _lock:
+            _installed.remove(cache)
+            if _installed[-1] is None:
+                # DSPy makes its own when it is next read.
+                del dspy.cache
+            else:
+                dspy.cache = _installed[-1]
+            if len(_installed) == 1:
+                _installed.clear()
 
 
 @contextmanager

@@ -57,7 +57,6 @@ from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, pa
 if TYPE_CHECKING:
     from keqa.programs.program import Program
     from keqa.programs.stages.stage import RoleLMs
-    from keqa.retrievers import Retriever
 
 FORMAT, FORMAT_VERSION = "keqa-program", 1
 SOURCES = "sources"
@@ -183,7 +182,7 @@ def check_apart(folder: str | Path, work: str | Path) -> None:
 @overload
 def load(
     folder: str | Path,
-    retriever: Retriever | None,
+    retriever: Any,
     lms: RoleLMs | None = None,
     *,
     method: Literal["keqa"],
@@ -193,13 +192,13 @@ def load(
 
 @overload
 def load(
-    folder: str | Path, retriever: Retriever | None, lms: RoleLMs | None = None, *, method: Any = None, **given: Any
+    folder: str | Path, retriever: Any, lms: RoleLMs | None = None, *, method: Any = None, **given: Any
 ) -> Program: ...
 
 
 def load(
     folder: str | Path,
-    retriever: Retriever | None,
+    retriever: Any,
     lms: RoleLMs | None = None,
     *,
     method: str | None = None,
@@ -226,6 +225,8 @@ def load(
         ConfigurationError: It is damaged, was written by a newer version, or its prompts have changed since.
         MissingExtraError: A package is missing that its reference needs.
     """
+    # These are not what was saved.
+    check(KEQA, {"retriever": retriever, "lms": lms}, "keqa.load")
     if embedder is not None:
         check(UtilityReference, {"embedder": embedder}, "keqa.load")
     folder = _place_of(folder)

@@ -69,6 +69,11 @@ def test_a_choice_has_so_many_options(choices):
     assert len(Question.check("Which?", "choice", ["x"] * 256, 10_000).choices) == 256
 
 
+@pytest.mark.parametrize(("given", "found"), [("short", "choice"), (None, "choice"), ("yes/no", "yes/no")])
+def test_choices_alone_say_that_it_is_a_choice(given, found):
+    assert Question.check("Which?", given, ["a", "b"], 100).answer_type == found
+
+
 def test_references_are_resolved_in_one_pass_and_only_where_there_is_an_answer():
     quiz = Quiz(11, "Is #10 older than #1?", references("Is #10 older than #1?"))
     assert quiz.depends_on == (10, 1)

@@ -63,6 +63,11 @@ def test_a_metric_of_dspys_gets_the_users_example(metric, score):
     assert found("Ann Lee", ["Ann"], "short", ()) == f1("Ann Lee", ["Ann"], "short", ())
 
 
+def test_a_metric_of_dspys_gets_the_fields_of_a_mapping():
+    mapping = {"question": "Who?", "answer": ["Ann Lee", "Ann"], "weight": 0.5, "base": "a name of DSPy's"}
+    assert score_of(as_metric(without_trace, [mapping]), as_example(mapping), ANSWER) == 0.5
+
+
 def test_a_question_from_elsewhere_has_the_usual_fields():
     seen = []
     found = as_metric(lambda example, prediction, trace=None: bool(seen.append(example)))

@@ -1,14 +1,16 @@
 """A server that fails at 30 % of calls, over HTTP and LiteLLM: nothing crashes, and no failure is an answer."""
 
 import re
+import traceback
 from typing import Any
 
 import pytest
 from servers import openai_server as server
 
+from keqa.errors import KeqaError
 from keqa.lms import build_lm
 from keqa.programs import KEQA, UnansweredError
-from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 
 pytestmark = pytest.mark.server
 
@@ -78,6 +80,23 @@ def test_retries_hide_what_passes(retriever):
         program.set_lm(language_model(api, num_retries=6))
         record = program(question="Who was the founder's wife?").record
     assert (record.answer, record.degradations) == (RIGHT, [])
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_a_traceback_holds_no_key_that_a_server_repeats(status):
+    key = "sk-proj-Abc123DEF456ghi789JKL"
+
+    def refusing(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        raise server.HTTPFault(status, f"no such key: {key}", "refused")
+
+    with server.OpenAIServer(reply=refusing) as api:
+        program = ClosedBook()
+        program.set_lm(language_model(api, api_key=key))
+        with pytest.raises(KeqaError) as raised:
+            program("Who?")
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "no such key: <secret>" in shown
+    assert key not in shown
 
 
 def test_a_context_window_that_is_too_small_for_all_passages(retriever):

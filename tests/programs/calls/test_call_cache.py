@@ -13,7 +13,7 @@ from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.calls import call_cache
 from keqa.programs.calls.ask import keeping
-from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.calls.call_cache import CallCache, dspys_own
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Statement, Unanswered
 
@@ -156,6 +156,17 @@ def test_dspys_own_cache_is_back_afterwards(cache):
     with suppress(RuntimeError), cache.installed():
         assert dspy.cache is cache
         raise RuntimeError
+    assert dspy.cache is before
+
+
+def test_of_two_that_are_installed_in_threads_the_first_may_leave_first(cache):
+    before, first, second = dspy.cache, cache.installed(), dspys_own()
+    first.__enter__()
+    second.__enter__()
+    own = dspy.cache
+    first.__exit__(None, None, None)
+    assert dspy.cache is own
+    second.__exit__(None, None, None)
     assert dspy.cache is before
 
 

@@ -14,6 +14,7 @@ from keqa.programs import UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls.ask import keeping
 from keqa.programs.calls.call_cache import install_cache
+from keqa.retrievers.base import Hit, Passage
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -63,6 +64,28 @@ def test_a_search_that_failed_shows_as_such(program):
         program(question="Where?")
     ((outputs, error),) = spans.ended
     assert (outputs, type(error)) == (None, TypeError)
+
+
+def test_of_scores_that_are_no_numbers_the_order_counts(programmed):
+    def search(query: str) -> list[Hit]:
+        return [Hit(Passage(name, "", f"{name} lives in Bergen."), score) for name, score in scores.items()]
+
+    scores = {"Ann": float("nan"), "Bo": 0.5}
+    program, _ = programmed(AlwaysRetrieve(search), reply)
+    passages = program(question="Where?").record.passages
+    assert [one.score for one in passages] == [1.0, 0.5]
+    scores["Ann"] = 0.75
+    assert [one.score for one in program(question="Where?").record.passages] == [0.75, 0.5]
+
+
+@pytest.mark.parametrize(
+    "found", [["Ann lives in Bergen."] * 9, [Hit(Passage(7, "", "x"), 1.0)], [Passage("7", "", "x")]]
+)
+def test_a_retriever_of_ones_own_is_read_as_a_function_is(programmed, found):
+    own = SimpleNamespace(search=lambda query, k: iter(found), search_many=lambda queries, k: [])
+    program, _ = programmed(AlwaysRetrieve(own, top_k=3), reply)
+    passages = program(question="Where?").record.passages
+    assert [type(one.passage_id) for one in passages] == [str] * min(3, len(found))
 
 
 @pytest.mark.parametrize("fault", [TypeError, AttributeError])

@@ -240,6 +240,9 @@ def test_settings_may_be_replaced(saved):
     assert loaded.examination.tries == 4
     with pytest.raises(ConfigurationError, match="colour"):
         keqa.load(saved, None, colour="red")
+    for given in ({"retriever": 5}, {"retriever": None, "lms": "openai/gpt-4o-mini"}):
+        with pytest.raises(ConfigurationError, match=r"^keqa.load: (retriever|lms) must be"):
+            keqa.load(saved, **given)
 
 
 def test_embeddings_of_a_model_are_saved(program, tmp_path):
