@@ -293,6 +293,21 @@ def test_a_cell_that_spans_rows_is_one_of_each(tmp_path):
     assert [one.text for one in wide] == ["Quay: North", "Quay: North; late"]
 
 
+def test_a_head_whose_cells_span_columns_is_said_of_each(tmp_path):
+    head = [["Premiums"], ["Insurer", "First half", None, "Total"], [None, "Q1", "Q2", None]]
+    merged = ["A1:D1", "A2:A3", "B2:C2", "D2:D3", "A5:C5"]
+    found = read(
+        tmp_path / "a.xlsx", files.xlsx({"S": [*head, ["Alpina", 80, 75, 155], ["Sum", None, None, 155]]}, merged)
+    )
+    assert [(one.place.heading, one.text) for one in found] == [
+        ("Premiums, row 4", "Insurer: Alpina; First half Q1: 80; First half Q2: 75; Total: 155"),
+        ("Premiums, row 5", "Insurer: Sum; Total: 155"),
+    ]
+    # In a form a value spans columns.
+    form = files.xlsx({"S": [["Name", "Ida", None], ["Born", 1901, None]]}, ["B1:C1", "B2:C2"])
+    assert [one.text for one in read(tmp_path / "b.xlsx", form)] == ["Name: Born; Ida: 1901"]
+
+
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):
     notices = []
     rows = [["ship", "fee"], ["Aurora", "=20+20"], ["Boreas", "=21+21"], [None, "=SUM(B2:B3)"]]
