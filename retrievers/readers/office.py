@@ -16,6 +16,7 @@ from xml.parsers import expat
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
+from keqa.retrievers.readers.html import repeat_spanning_cells
 from keqa.retrievers.readers.tables import table_sections
 
 _MOST_ENTRIES: Final = 20_000
@@ -117,9 +118,22 @@ def _name(element: Any) -> str:
 
 
 def _markdown(converter: str, suffix: str, data: bytes) -> str:
+    from bs4 import BeautifulSoup
     from markitdown import StreamInfo, converters
 
-    return str(getattr(converters, converter)().convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
+    class Repeating(converters.HtmlConverter):
+        """Converts pages, which is what a document becomes first, with cells that span others in all of these."""
+
+        def convert(self, file_stream: Any, stream_info: Any, **options: Any) -> Any:
+            if b"span=" in (content := file_stream.read()):
+                page = BeautifulSoup(content, "html.parser", from_encoding=stream_info.charset)
+                repeat_spanning_cells(page)
+                content = page.encode(stream_info.charset or "utf-8")
+            return super().convert(io.BytesIO(content), stream_info, **options)
+
+    made = getattr(converters, converter)()
+    made._html_converter = Repeating()
+    return str(made.convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
 
 
 def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:

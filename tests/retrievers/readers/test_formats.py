@@ -212,6 +212,15 @@ def test_each_passage_of_a_table_has_its_head_and_whole_rows(tmp_path, name, dat
     assert sum(one.text.count("Aurora") for one in found) == 60
 
 
+def test_a_cell_of_a_word_table_that_spans_others_stands_in_each(tmp_path):
+    cells = ['<w:gridSpan w:val="2"/>', '<w:vMerge w:val="restart"/>', "<w:vMerge/>"]
+    cells = [f"</w:t></w:r></w:p></w:tc><w:tc><w:tcPr>{one}</w:tcPr><w:p><w:r><w:t>" for one in cells]
+    rows = [[f"Grade{cells[0]}Fee"], [f"{cells[1]}A", "day", "4"], [f"{cells[2]}", "night", "5"]]
+    [found] = read(tmp_path / "a.docx", files.docx([rows]))
+    assert "| Grade | Fee | Fee |" in found.text
+    assert found.text.endswith("| A | night | 5 |")
+
+
 def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
     found = read(tmp_path / "a.md", b"# Rules\n## Fees\nA ship pays.\n## Boats\nNone.\n## Rafts\n")
     assert [(one.text, one.place.heading) for one in found] == [
