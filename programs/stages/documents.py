@@ -23,6 +23,7 @@ from keqa.programs.sentences import (
     asks_what,
     content_words,
     disagreements,
+    is_named,
     joints_of,
     language_of,
     names_of,
@@ -48,7 +49,7 @@ _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 # A number with its unit, as in 30s and 4MiB, which no ordinal is, and the v of a version.
 _UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
 # A number and what it counts or measures, beside which it stands.
-_COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+([^\W\d_]{2,})")
+_COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+(?!(?:and|or|to|in|und|oder|bis|et|ou)\b)([^\W\d_]{2,})")
 _UNITS = dict(
     unit.split("=")
     for unit in "ms=milliseconds? s=seconds? sec=seconds? min=minutes? h=hours? d=days? k=thousand "
@@ -188,7 +189,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
         return "the passages have its words apart"
     there = set(words_of(" ".join([*texts, *passages])))
     for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
-        if not any(other.startswith(word) or word.startswith(other) for other in there):
+        if not is_named(word, there):
             return f"the passages have a word like “{word}”"
     if not all(_has_beside(number, word, passages) for number, word in _COUNTED.findall(_in_figures(answer))):
         return "the passages have its number and its words apart"
