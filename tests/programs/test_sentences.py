@@ -147,7 +147,7 @@ def test_without_dates_the_sources_contradict_each_other(asked_of):
         ("Ann Lee was born in 1980.", "Ann Lee was hired in 2010.", "When was Ann Lee born?", ""),
         ("The first mill burnt in 1902.", "The second mill burnt in 1911.", "When did the first mill burn?", ""),
         ("Notes are due on the third day.", "Notes are due on the fourth day.", "When are notes due?", "third"),
-        ("Name: Ann Lee; Salary: 3,875", "Absent: Ann Lee.", "What is the salary of Ann Lee?", ""),
+        ("No: 1002; Name: Ann Lee; Gehalt: 3,875", "Absent: Ann Lee.", "What is the salary of Ann Lee?", ""),
         ("", "The mayor is Bo.", "Who is the mayor?", ""),
     ],
 )
