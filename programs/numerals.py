@@ -1,9 +1,10 @@
-"""Numbers in whatever writing, as digits: 三十 is 30, １２００万 is 12000000, and 二〇二一年四月十二日 is 2021-4-12."""
+"""Numbers in whatever writing, as digits: 三十 is 30, 1.2 million is 1200000, and 12 April 2021 is 2021-04-12."""
 
 import re
 import unicodedata
 from decimal import Decimal
 
+from keqa.retrievers.readers.document import days_in_iso
 from keqa.retrievers.text import usual_width
 
 # The data of Python lack the second one.
@@ -20,11 +21,12 @@ _RUN = rf"(?:(?<!\d){_DIGITS}\s?(?={_POWER}))?{_NUMERAL}(?:{_NUMERAL}|(?<={_POWE
 _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40
+_MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
 
 
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-4-12; a word that holds a numeral changes, too."""
-    text = usual_width(text)
+    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), days_in_iso(usual_width(text)))
     return text if text.isascii() else _DAY.sub(r" \1-\2-\3 ", _NUMBER.sub(_in_digits, text))
 
 

@@ -48,6 +48,8 @@ _ASKED_IN |= {_word: [*_ASKED_IN.get(_word, ()), "en"] for _word in "is are does
 _CJK_ASKS = re.compile("[什谁誰哪几幾怎何]|多少|いつ|どこ|どの|だれ|いく[つら]|なぜ")
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
+# Nobody is called so in every document.
+_ADDRESSES = frozenset("mr mrs ms miss herr herrn frau mme mlle monsieur madame señor señora signor signora".split())
 # Of the words of a quiz without names, how many a passage has that speaks of it; in a script without spaces, of its
 # pairs of characters.
 _MOST, _HALF = 2 / 3, 0.5
@@ -76,6 +78,7 @@ AS_DIGITS = {
     word: str(number)
     for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
 }
+_NUMBER_WORDS = AS_DIGITS.keys() | "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _NO_PART = re.compile(r"(?<=\d)[.,:]0+(?![\d.,:])")
 _DAY = re.compile(r"\d+(?:[./-]\d+){2}")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
@@ -136,7 +139,7 @@ def content_words(text: str) -> list[str]:
 
 def names_of(text: str) -> list[list[str]]:
     """The names and numbers in a question, each as its words in small letters; capitals side by side are one."""
-    content, found, end = set(content_words(text)), list[list[str]](), 0
+    content, found, end = set(content_words(text)) - _ADDRESSES, list[list[str]](), 0
     for match in _WORD.finditer(_CJK.sub(lambda run: " " * len(run[0]), text)):
         word = match[0]
         if any(map(str.isdigit, word)) or (match.start() > 0 and word[0].isupper() and word.casefold() in content):
@@ -166,6 +169,12 @@ def stands_in(word: str, words: Iterable[str]) -> bool:
     if len(word) < _STEM or not word.isalpha() or _CJK.match(word):
         return False
     return any(_same_stem(word, other) for other in words)
+
+
+def is_named(name: str, words: set[str]) -> bool:
+    """Whether a name is among words, maybe in another form: Schmidts is one of Schmidt, and Schmitt is none."""
+    forms = (word for word in words if stands_in(name, {word}))
+    return any(name.startswith(one[:-1]) or one.startswith(name[:-1]) for one in forms)
 
 
 def _same_stem(first: str, second: str) -> bool:
@@ -227,7 +236,8 @@ def disagreements(
     """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
     about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
     for name in names_of(asked):
-        if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
+        first_named, second_named = (all(is_named(word, there) for word in name) for there in about)
+        if first_named != second_named:
             return
     yield from contradictions(first.text, second.text, asked, other_words)
 
@@ -269,7 +279,9 @@ def differing_value(first: str, second: str, asked: str, other_words: int = OTHE
     if any(stands_in(word, _bag(one)) != stands_in(word, _bag(other)) for word in wanted):
         return ""
     enough = sum(stands_in(word, shared) for word in wanted) >= _SAME * len(wanted)
-    return _joined(here) if enough and len(shared) >= _LEAST_WORDS else ""
+    # That two have but a name in common is no contradiction.
+    more = not shared <= {word for name in names_of(asked) for word in name}
+    return _joined(here) if enough and more and len(shared) >= _LEAST_WORDS else ""
 
 
 def _compared(
@@ -328,7 +340,7 @@ def _same_value(first: str, second: str) -> bool:
 
 
 def _numeric(words: Sequence[str]) -> bool:
-    return any(word.casefold() in AS_DIGITS or any(map(str.isdigit, word)) for word in words)
+    return any(word.casefold() in _NUMBER_WORDS or any(map(str.isdigit, word)) for word in words)
 
 
 def _alike(here: Sequence[str], there: Sequence[str], content: set[str]) -> bool:

@@ -31,6 +31,7 @@ _SAVED_AS: Final = {
     **dict.fromkeys((".doc", ".odt", ".rtf"), ".docx"),
     **dict.fromkeys((".xls", ".ods"), ".xlsx"),
     **dict.fromkeys((".ppt", ".odp"), ".pptx"),
+    ".msg": ".eml",
 }
 RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
 """Kinds of files that hold records, which are read where they are named and passed over in folders."""

@@ -23,6 +23,7 @@ from keqa.programs.sentences import (
     asks_what,
     content_words,
     disagreements,
+    is_named,
     joints_of,
     language_of,
     names_of,
@@ -48,7 +49,7 @@ _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 # A number with its unit, as in 30s and 4MiB, which no ordinal is, and the v of a version.
 _UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
 # A number and what it counts or measures, beside which it stands.
-_COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+([^\W\d_]{2,})")
+_COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+(?!(?:and|or|to|in|und|oder|bis|et|ou)\b)([^\W\d_]{2,})")
 _UNITS = dict(
     unit.split("=")
     for unit in "ms=milliseconds? s=seconds? sec=seconds? min=minutes? h=hours? d=days? k=thousand "
@@ -57,10 +58,20 @@ _UNITS = dict(
     "kb=kilobytes? mb=megabytes? gb=gigabytes? tb=terabytes?".split()
 )
 _VERSION = re.compile(r"\b[vV](?=\d)")
-_CURRENCY = re.compile(r"\s?(?:[€$£¥￥%元円]|(?:EUR|USD|GBP|CHF|[Ee]uros?|[Dd]ollars?)\b)\s?")
+_MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
+# In their other writings; what is left of them stands apart.
+_MEASURED = re.compile(
+    r"(?P<EUR>€|\beuros?\b)|(?P<USD>(?:\bUS[ -]?)?(?:\$(?![A-Za-z_{(])|\bdollars?\b))|(?P<GBP>£)"
+    r"|(?P<percent>%|\bper cent\b|\bprozent\b|\bpour ?cent\b)",
+    re.IGNORECASE,
+)
 # 1.250.000 is none.
 _DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
+_DAY = re.compile(r"(?<!\d)\d{4}-\d\d?-\d\d?(?!\d)")
+_NEGATIVE = re.compile(r"(?<![\w.,)-])-\d[\d.,]*")
+# HH-2023-0417 and 2024-118.
+_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]{1,5}|\d{4})-\d[\w-]*")
 # How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
@@ -170,6 +181,16 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
+    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in passages]):
+        return "the passages have its words as parts of other numbers"
+    stated, *texts = (_spelled(in_digits(text)) for text in (answer, *passages))
+    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
+    if not all(any(map(_in_one_piece(re.escape(one)).search, texts)) for one in pieces):
+        return "the passages have its words apart"
+    there = set(words_of(" ".join([*texts, *passages])))
+    for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
+        if not is_named(word, there):
+            return f"the passages have a word like “{word}”"
     if not all(_has_beside(number, word, passages) for number, word in _COUNTED.findall(_in_figures(answer))):
         return "the passages have its number and its words apart"
     asked = words_of(question)
@@ -183,9 +204,17 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     return ""
 
 
+def _other_numbers_left_out(answer: str, text: str) -> str:
+    """A text without numbers below zero, and without 3.45 and all that has decimals, where an answer has none such."""
+    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(_spelled(text)))
+    if _DECIMAL.search(ungrouped(answer)):
+        return text
+    return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
+
+
 def _has_beside(number: str, word: str, passages: Sequence[str]) -> bool:
     """Whether a number stands before or behind a form of a word, with a word between them at most."""
-    counted, own = rf"(?<!\d){re.escape(number)}(?!\d)", rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
+    counted, own = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?!\d)", rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
     return any(pairs.search(_in_figures(text)) for text in passages)
@@ -199,6 +228,7 @@ def _in_figures(text: str) -> str:
 
 def _spelled(text: str) -> str:
     text = _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
+    text = _MEASURED.sub(lambda one: f" {one.lastgroup} ", text)
     return _UNIT.sub(r"\1 \2", _VERSION.sub("", text))
 
 
@@ -226,7 +256,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
             return number[1]
         # 3.10 may be a day, a section or a version, and none of these is 3.1.
         before, after = number.string[: number.start()], number.string[number.end() :]
-        amount = _CURRENCY.search(before[-2:]) or _CURRENCY.match(after)
+        amount = before.rstrip().endswith(_MEASURES) or after.lstrip().startswith(_MEASURES)
         return f"{number[1]}.{part}" if amount else number[0]
 
     units = _UNIT.findall(_VERSION.sub("", ungrouped(answer)))
@@ -256,7 +286,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
 
 def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
     beside = re.compile(rf"(?<!\d)(?<!\d\.)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
-    return any(map(beside.search, texts))
+    return any(beside.search(text) or beside.search(ungrouped(text)) for text in texts)
 
 
 def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:

@@ -73,6 +73,9 @@ _DATES: Final = (
     rf"(?P<y7>{_YEAR})(?![\d\w])",
 )
 _DATE = "(?:" + "|".join(_DATES) + ")"
+_DAY: Final = re.compile(
+    rf"(?<![\w./-])(?:{'|'.join(_DATES[place] for place in (0, 2, 4, 5))})(?![./-]?\d)", re.IGNORECASE
+)
 
 # What leads to a date by itself, and what does only before a colon.
 _CUES: Final = r"""
@@ -366,6 +369,11 @@ def date_in_name(stem: str) -> str:
 def year_in_name(stem: str) -> str:
     """The last year in the name of a file, which says less than what the text does; may be empty."""
     return str(["", *_ONLY_YEAR.findall(stem)][-1])
+
+
+def days_in_iso(text: str) -> str:
+    """A text with its days as 2024-05-31, in which of them 5 May 2024 and 05/31/2024 are written."""
+    return _DAY.sub(lambda day: found if len(found := _iso(day)) == len("2024-05-31") else day[0], text)
 
 
 def _iso(match: re.Match[str]) -> str:

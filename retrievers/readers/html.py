@@ -49,6 +49,8 @@ _DATES: Final = """
 """.split()
 # So many parts of a heading are read.
 _PARTS: Final = 50
+# So many cells of a page that span rows or columns are repeated.
+_MOST_REPEATED: Final = 20_000
 # So many bytes of a page may say what it is in.
 _DECLARED: Final = 4096
 # The encodings of pages, each with the one that browsers read it as; others can take any time, or are none of text.
@@ -76,6 +78,7 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
             soup = BeautifulSoup(text, "lxml")
         except (ValueError, ParserRejectedMarkup) as error:
             raise RefusedError("damaged", str(error)) from error
+    repeat_spanning_cells(soup)
     titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
     parts: list[tuple[str, int, list[str]]] = [("", 0, [])]
     for piece, heading, level in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
@@ -87,6 +90,43 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         for heading, level, pieces in parts
     ]
     return ReadDocument(given_title(*titles), [one for one in sections if one.text.strip()], _date(soup))
+
+
+def repeat_spanning_cells(page: BeautifulSoup) -> None:
+    """Have a cell that spans rows or, beside others, columns in each of them, or what is left would move under others.
+
+    What it repeats is the text of a cell, up to the length of a heading.
+    """
+    spanning: dict[int, dict[int, tuple[int, Tag]]] = {}
+    repeated = 0
+    for row in page.find_all("tr"):
+        # No cell spans more than the head or the body of a table.
+        above: dict[int, tuple[int, Tag]] = spanning.get(id(row.parent), {})
+        below: dict[int, tuple[int, Tag]] = {}
+        cells = row.find_all(("td", "th"), recursive=False)
+        alone, place, last = len(cells) == 1 and not above, 0, None
+        while (cells or place in above) and repeated < _MOST_REPEATED:
+            own = place not in above
+            cell = cells.pop(0) if own else above[place][1]
+            rows = _span(cell, "rowspan") if own else above[place][0]
+            columns = _span(cell, "colspan") if own and not alone else 1
+            for number in range(columns):
+                copy = cell
+                if number or not own:
+                    copy, repeated = page.new_tag(cell.name, string=_heading(cell)), repeated + 1
+                    row.insert(0, copy) if last is None else last.insert_after(copy)
+                last = copy
+                if rows > 1:
+                    below[place] = rows - 1, cell
+                place += 1
+            if columns > 1:
+                del cell["colspan"]
+        spanning[id(row.parent)] = below
+
+
+def _span(cell: Tag, name: str) -> int:
+    given = str(cell.get(name, ""))[:3]
+    return max(1, int(given)) if given.isdecimal() else 1
 
 
 def _decoded(data: bytes, declared: str, path: Path) -> str:

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
@@ -15,6 +16,7 @@ from xml.parsers import expat
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
+from keqa.retrievers.readers.html import repeat_spanning_cells
 from keqa.retrievers.readers.tables import table_sections
 
 _MOST_ENTRIES: Final = 20_000
@@ -39,6 +41,7 @@ _SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
 # A head that nobody marked is an empty row to the converter; the first row is read as one.
 _NO_HEAD: Final = re.compile(r"^\|[| ]*\|\n(\|[-| ]+\|)\n(\|.*\|)$", re.MULTILINE)
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
+_Spans = dict[int, list[tuple[int, int, int]]]
 Converter = Callable[[bytes, Path, str, str], ReadDocument]
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
@@ -115,9 +118,22 @@ def _name(element: Any) -> str:
 
 
 def _markdown(converter: str, suffix: str, data: bytes) -> str:
+    from bs4 import BeautifulSoup
     from markitdown import StreamInfo, converters
 
-    return str(getattr(converters, converter)().convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
+    class Repeating(converters.HtmlConverter):
+        """Converts pages, which is what a document becomes first, with cells that span others in all of these."""
+
+        def convert(self, file_stream: Any, stream_info: Any, **options: Any) -> Any:
+            if b"span=" in (content := file_stream.read()):
+                page = BeautifulSoup(content, "html.parser", from_encoding=stream_info.charset)
+                repeat_spanning_cells(page)
+                content = page.encode(stream_info.charset or "utf-8")
+            return super().convert(io.BytesIO(content), stream_info, **options)
+
+    made = getattr(converters, converter)()
+    made._html_converter = Repeating()
+    return str(made.convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
 
 
 def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -158,16 +174,16 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections: list[ReadSection] = []
     size = 0
 
-    def rows(sheet: Any) -> Iterator[list[str]]:
+    def rows(sheet: Any, spans: _Spans) -> Iterator[list[str]]:
         nonlocal size
-        spans = _spans(sheet)
         held: dict[int, tuple[int, str]] = {}
         # Rows that are passed over are given as empty ones, however many a file claims that there are.
         for number, row in enumerate(sheet.iter_rows(), start=1):
             if number > _LAST_ROW:
                 raise RefusedError("damaged", f"a sheet claims more than {_LAST_ROW:,} rows")
             cells = [_cell(cell) for cell in row]
-            held |= {at: (end, cells[at]) for at, end in spans.pop(number, ()) if at < len(cells)}
+            below = (one for one in spans.get(number, ()) if one[2] > number)
+            held |= {at: (end, cells[at]) for at, _, end in below if at < len(cells)}
             for at, (end, text) in held.items() if any(cells) else ():
                 if number <= end and at < len(cells):
                     cells[at] = text
@@ -177,7 +193,8 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
             yield cells
 
     for sheet in book.worksheets:
-        sections += table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))[0]
+        spans, named = _spans(sheet), "" if len(book.worksheets) == 1 else str(sheet.title)
+        sections += table_sections(_one_head(rows(sheet, spans), spans), named)[0]
     count = _formulas_without_value(data)
     counted, have, were = ("1 formula", "has", "was") if count == 1 else (f"{count:,} formulas", "have", "were")
     warning = (
@@ -187,17 +204,40 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     return ReadDocument(given_title(stated), sections, date, records=True, lost=lost)
 
 
-def _spans(sheet: Any) -> dict[int, list[tuple[int, int]]]:
-    """By row, the columns of cells that span rows below it, each with the last of these."""
+def _spans(sheet: Any) -> _Spans:
+    """By row, where cells begin that span several, each with its first and last column and last row."""
     from openpyxl.utils.cell import range_boundaries
 
-    found: dict[int, list[tuple[int, int]]] = {}
+    found: _Spans = {}
     with sheet._get_source() as source:
         merged = _MERGED.findall(source.read())
-    for left, top, _, bottom in (range_boundaries(one.decode()) for one in merged):
-        if bottom > top:
-            found.setdefault(top, []).append((left - 1, bottom))
+    for left, top, right, bottom in (range_boundaries(one.decode()) for one in merged):
+        found.setdefault(top, []).append((left - 1, right - 1, bottom))
     return found
+
+
+def _one_head(rows: Iterator[list[str]], spans: _Spans) -> Iterator[list[str]]:
+    """The rows of a sheet, whose head is one: “First half” that spans “Q1” and “Q2” stands with both."""
+    for first in enumerate(rows, start=1):
+        if sum(map(bool, first[1])) > 1:
+            break
+        yield first[1]
+    else:
+        return
+    number, cells = first
+    while wide := [(left, right + 1) for left, right, _ in spans.get(number, ()) if any(cells[left:right])]:
+        below = next(rows, [])
+        if any(sum(map(bool, below[left:end])) < 2 for left, end in wide):
+            yield cells
+            cells = below
+            break
+        for left, end in wide:
+            cells[left:end] = [cells[left]] * (end - left)
+        yield []
+        pairs = zip_longest(cells, below, fillvalue="")
+        number, cells = number + 1, [" ".join(dict.fromkeys(filter(None, pair))) for pair in pairs]
+    yield cells
+    yield from rows
 
 
 def _formulas_without_value(data: bytes) -> int:

@@ -23,6 +23,9 @@ from keqa.programs.numerals import in_digits
         ("15 一线城市", "15 1线城市"),
         ("ﾔﾏﾀﾞ－１", "ヤマダ-1"),
         ("three of 1,200", "three of 1,200"),
+        ("1.5 million or 12 Mio. €", "1500000 or 12000000. €"),
+        ("31st of May 2024, 5/31/2024, 31. Mai 2024", "2024-05-31, 2024-05-31, 2024-05-31"),
+        ("3/4/2024, May 2024, 1.250 million", "3/4/2024, May 2024, 1.250 million"),
     ],
 )
 def test_a_number_in_digits(text, digits):

@@ -146,6 +146,8 @@ def test_without_dates_the_sources_contradict_each_other(asked_of):
         ("Fisch kostet 6,50 Euro.", "Fisch kostet 6.50 Euro.", "Was kostet Fisch?", ""),
         ("Ann Lee was born in 1980.", "Ann Lee was hired in 2010.", "When was Ann Lee born?", ""),
         ("The first mill burnt in 1902.", "The second mill burnt in 1911.", "When did the first mill burn?", ""),
+        ("Notes are due on the third day.", "Notes are due on the fourth day.", "When are notes due?", "third"),
+        ("No: 1002; Name: Ann Lee; Gehalt: 3,875", "Absent: Ann Lee.", "What is the salary of Ann Lee?", ""),
         ("", "The mayor is Bo.", "Who is the mayor?", ""),
     ],
 )
@@ -185,6 +187,13 @@ def test_rows_of_two_sheets_speak_of_two_sites(asked_of):
     assert asked_of("What is the phone of the control room in Leipzig?", rows, "4250").answer == "4250"
     found = asked_of("What is the phone of the control room?", rows, "4250").unanswered
     assert found.kind == "sources contradict each other"
+
+
+def test_names_that_are_like_each_other_are_those_of_two_persons(asked_of):
+    rows = [
+        Passage(name, name, f"Staff: {name}; Salary: {pay}") for name, pay in (("Ann Schmitt", 40), ("Ann Schmidt", 50))
+    ]
+    assert asked_of("What is the salary of Ms Ann Schmitt?", rows, "40").answer == "40"
 
 
 def test_a_row_above_an_empty_one_is_no_head_of_a_table():

@@ -361,6 +361,12 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("25 ms", "--retry-delay: 250ms", ["25"]),
         ("64MiB", "At most 64 MiB.", []),
         ("15b", "Section 15, part b", ["15 b"]),
+        ("1245,80 euros", "La prime s'élève à 1 245,80 €.", []),
+        ("EUR 10 million", "| Limit | EUR 10,000,000 |", []),
+        ("31 July 2024", "Paid on: 31.07.2024", []),
+        ("7 August 2024", "Paid on: 31.07.2024", ["august"]),
+        ("12.5 percent of 500 euros", "12.5% of EUR 500", []),
+        ("$500", "EUR 500", ["usd"]),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):
@@ -429,6 +435,16 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
             "the passages have its number and its",
         ),
         (
+            "What is paid?",
+            "Annex 3, and 12.5 percent are paid.",
+            "12 percent",
+            "the passages have its words as parts of",
+        ),
+        ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
+        ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
+        ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
+        ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
+        (
             "How many mills are there?",
             "The mills: 4/12/2021.",
             "Four",
@@ -451,6 +467,12 @@ def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
     said = "120 euros" if "cost" in asked else "At the sea"
     program, engine = own(text, reply=replies((text,), {asked: said}))
     assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
+
+
+def test_numbers_in_a_row_and_a_form_of_address_need_no_judge(own):
+    asked, text = "Which claims of Ms Schmitt are open?", "Schmitt: claim S-102: open. Claim S-103: open."
+    program, engine = own(text, reply=replies((text,), {asked: "S-102 and S-103"}))
+    assert (program(asked).answer, engine.count["JudgeSupport"]) == ("S-102 and S-103", 0)
 
 
 @pytest.mark.parametrize("said", ["2021", "12.04.2021", "2021-04-12"])

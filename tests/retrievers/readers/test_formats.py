@@ -221,6 +221,15 @@ def test_each_passage_of_a_table_has_its_head_and_whole_rows(tmp_path, name, dat
     assert sum(one.text.count("Aurora") for one in found) == 60
 
 
+def test_a_cell_of_a_word_table_that_spans_others_stands_in_each(tmp_path):
+    cells = ['<w:gridSpan w:val="2"/>', '<w:vMerge w:val="restart"/>', "<w:vMerge/>"]
+    cells = [f"</w:t></w:r></w:p></w:tc><w:tc><w:tcPr>{one}</w:tcPr><w:p><w:r><w:t>" for one in cells]
+    rows = [[f"Grade{cells[0]}Fee"], [f"{cells[1]}A", "day", "4"], [f"{cells[2]}", "night", "5"]]
+    [found] = read(tmp_path / "a.docx", files.docx([rows]))
+    assert "| Grade | Fee | Fee |" in found.text
+    assert found.text.endswith("| A | night | 5 |")
+
+
 def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
     found = read(tmp_path / "a.md", b"# Rules\n## Fees\nA ship pays.\n## Boats\nNone.\n## Rafts\n")
     assert [(one.text, one.place.heading) for one in found] == [
@@ -300,6 +309,21 @@ def test_a_cell_that_spans_rows_is_one_of_each(tmp_path):
     ]
     wide = read(tmp_path / "b.xlsx", files.xlsx({"S": [*rows[:1], ["North", None], [None, None, "late"]]}, ["A2:B3"]))
     assert [one.text for one in wide] == ["Quay: North", "Quay: North; late"]
+
+
+def test_a_head_whose_cells_span_columns_is_said_of_each(tmp_path):
+    head = [["Premiums"], ["Insurer", "First half", None, "Total"], [None, "Q1", "Q2", None]]
+    merged = ["A1:D1", "A2:A3", "B2:C2", "D2:D3", "A5:C5"]
+    found = read(
+        tmp_path / "a.xlsx", files.xlsx({"S": [*head, ["Alpina", 80, 75, 155], ["Sum", None, None, 155]]}, merged)
+    )
+    assert [(one.place.heading, one.text) for one in found] == [
+        ("Premiums, row 4", "Insurer: Alpina; First half Q1: 80; First half Q2: 75; Total: 155"),
+        ("Premiums, row 5", "Insurer: Sum; Total: 155"),
+    ]
+    # In a form a value spans columns.
+    form = files.xlsx({"S": [["Name", "Ida", None], ["Born", 1901, None]]}, ["B1:C1", "B2:C2"])
+    assert [one.text for one in read(tmp_path / "b.xlsx", form)] == ["Name: Born; Ida: 1901"]
 
 
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):

@@ -59,6 +59,12 @@ def read(page):
             "<table><tr><th>Ship<br>name<th>Fee<tr><td> <td><tr><td>Ida<br>(1921)<td>40</table>",
             "| Ship name | Fee | |---|---| | Ida (1921) | 40 |",
         ),
+        # What spans rows or columns stands in each, in a head or body alone.
+        (
+            "<table><thead><tr><th rowspan=9>Grade<th colspan=2>Fee<tr><th>Day<th>Night</thead>"
+            "<tbody><tr><td rowspan=2>A<td>4<td>5<tr><td>6<td rowspan=x>7<tr><td colspan=3>Sum",
+            "| Grade | Fee | Fee | |---|---|---| | Grade | Day | Night | |---|---|---| | A | 4 | 5 | | A | 6 | 7 | Sum",
+        ),
         ("One.<br>Two.", "One. Two."),
         # A page that is laid out by a table.
         ("<table><tr><td>Menu<td><h1>Fees</h1><p>One.<p>Two.<td>Ads</table>", "Menu Fees One. Two. Ads"),
@@ -80,6 +86,7 @@ def test_the_title_is_that_of_the_head_or_the_first_heading_and_the_encoding_wha
 UNITS = [
     *"<div> <p>x</p> <b> </i> < <!-- & &#x <![ </ <? <script> <li>x <b><i>x</b> <textarea></ <title> <svg>".split(),
     *("<a ", '<a a="', "<a a='", "<a b='>", "<table><tr><td>x", "<script></script"),
+    *("<tr><td rowspan=999>", "<td colspan=999>"),
 ]
 
 

@@ -162,15 +162,16 @@ def test_a_file_of_two_sources_is_read_once(tmp_path):
 
 
 def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_named(tmp_path):
-    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.log", "f.log", "g.doc"):
+    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.log", "f.log", "g.doc", "h.msg"):
         (tmp_path / name).write_text("x")
     notices = []
     assert len(read(tmp_path, notice=notices.append)) == 1
     assert notices == [
-        f"passed over, as such files are not read: 2 .log ({tmp_path}/e.log), 1 .doc ({tmp_path}/g.doc)",
+        f"passed over, as such files are not read: 2 .log ({tmp_path}/e.log), 1 .doc ({tmp_path}/g.doc), "
+        f"1 .msg ({tmp_path}/h.msg)",
         "passed over in folders, as files of records are named one by one to be read: "
         f"2 .jsonl ({tmp_path}/b.jsonl), 1 .tsv ({tmp_path}/d.tsv)",
-        "would be read if they were saved otherwise: .doc as .docx",
+        "would be read if they were saved otherwise: .doc as .docx, .msg as .eml",
     ]
     assert set(READERS) == set(DOCUMENTS)
 
