@@ -15,7 +15,7 @@ topics, asked for by its name and by a word of the topic in another form. Exit c
 a point below a separate one, at five.
 
 With `--expand` it is how often BM25 finds all gold passages of a question: among five, among eight, and among five and
-three further ones, which are found for the question and the beginning of each of the two best passages.
+three further ones, which a second search finds for the question and the beginning of the best passage.
 """
 
 import json
@@ -212,11 +212,13 @@ def in_languages(data: Path) -> int:
     return int(any(row["worse by"] > _POINT for row in rows))
 
 
-def expanding(case: Case, bm25: Retriever) -> dict[str, Any]:
-    """How often all that is wanted is found by one search, and by further ones for what its best passages lead to."""
+def in_two_searches(case: Case, bm25: Retriever) -> dict[str, Any]:
+    """How often all that is wanted is found by one search, and by a second one for what its best passage leads to."""
     found = bm25.search_many(case.questions, 5)
-    queries = [expanded(*both) for both in zip(case.questions, found, strict=True)]
-    further = [beside(hits, bm25.search_many(one, 8), 3) for hits, one in zip(found, queries, strict=True)]
+    queries = [
+        expanded(question, hits) if hits else question for question, hits in zip(case.questions, found, strict=True)
+    ]
+    further = [beside(*both, 3) for both in zip(found, bm25.search_many(queries, 8), strict=True)]
     lists = {"five": found, "eight": bm25.search_many(case.questions, 8), "five and three further": further}
     shares = {name: fmean(share == 1 for share in case.shares(hits)) for name, hits in lists.items()}
     return {"all found": case.benchmark.name, "questions": len(case.questions), **shares}
@@ -235,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
         case = Case.read(benchmark, given.data, given.passages, given.questions)
         folder = given.work / f"{benchmark.name.lower()}-{len(case.passages)}"
         if given.expand:
-            rows.append(expanding(case, next(prepared(case, folder, ("bm25",)))[1]))
+            rows.append(in_two_searches(case, next(prepared(case, folder, ("bm25",)))[1]))
             continue
         engines = ENGINES if given.url else given.engine
         found = {name: case.recall(one) for name, one in prepared(case, folder, engines)}

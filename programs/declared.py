@@ -183,13 +183,13 @@ class DeclaredKeqa(CommonSettings):
     expand: Annotated[
         Further,
         About(
-            "Further passages to read for the whole question, found with the best two beside it; 0: none.",
+            "Further passages to read for the whole question, found with the best one beside it; 0: none.",
             "as compiled, or 0; of ask, chat and serve over an index of your own, 3",
             tried=(0, 3),
         ),
     ] = 0
-    """Pseudo-relevance feedback: a search each for the question and the beginning of the best passage and of the second
-    best finds what they lead to, such as the birthplace of a director whom only they name."""
+    """Pseudo-relevance feedback: a second search for the question and the beginning of the best passage of the first
+    finds what the passage leads to, such as the birthplace of a director whom only it names."""
     prefer_reliable: Annotated[
         bool,
         _switch(

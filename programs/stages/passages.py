@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, zip_longest
 from typing import Any
 
 from keqa.data.question import AnswerType, Quiz
@@ -11,7 +10,7 @@ from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.boundary.chooser import Seen
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import gather, note, report
+from keqa.programs.calls.session import note, report
 from keqa.programs.citations import without_citations
 from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
@@ -37,9 +36,8 @@ from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.text import one_line
 
 _REREAD = 3
-_LEADING, _EXPANSION = 2, 200
-"""So many passages expand a query each (what a question compares stands in two), by so many characters: of a longer
-piece what it says beside the point is searched, too."""
+_EXPANSION = 200
+"""So many characters of a passage expand a query: of a longer piece what it says beside the point is searched, too."""
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 _DEEP, _MOST_READ = 3, 8
 """Of each search so many passages are read together, and so many of all."""
@@ -104,7 +102,7 @@ class PassageReading:
     documents: OwnDocuments | None
 
     async def search(self, asked: AskedQuiz) -> list[Hit]:
-        """The passages found for a quiz; behind those for a whole question what the best of them lead to."""
+        """The passages found for a quiz; behind those for a whole question what the best of them leads to."""
         if self.retriever is None:
             return []
         number, further = asked.quiz.index, self.settings.expand if asked.whole else 0
@@ -115,9 +113,7 @@ class PassageReading:
         if not further or not found:
             return found
         try:
-            most = len(found) + further
-            queries = expanded(asked.text, found)
-            led_to = await gather(searched(self.retriever, query, most, number) for query in queries)
+            led_to = await searched(self.retriever, expanded(asked.text, found), len(found) + further, number)
         except CallError as error:
             note("retrieve", error.cause, error.message, "read what the first search found", number)
             return found
@@ -320,17 +316,15 @@ def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> li
     return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, why)
 
 
-def expanded(question: str, found: Sequence[Hit]) -> list[str]:
-    """The queries that find what the best passages lead to, one for each of them."""
-    return [f"{question} {one_line(hit.passage.rendered[:_EXPANSION])}" for hit in found[:_LEADING]]
+def expanded(question: str, found: Sequence[Hit]) -> str:
+    """The query that finds what the best passage leads to."""
+    return f"{question} {one_line(found[0].passage.rendered[:_EXPANSION])}"
 
 
-def beside(found: Sequence[Hit], led_to: Sequence[Sequence[Hit]], most: int) -> list[Hit]:
-    """What was found, and behind it, in turn, so much of what its best passages lead to as was not there."""
+def beside(found: Sequence[Hit], led_to: Sequence[Hit], most: int) -> list[Hit]:
+    """What was found, and behind it so much of what that leads to as was not there."""
     there = {hit.passage.id for hit in found}
-    new = [[hit for hit in hits if hit.passage.id not in there] for hits in led_to]
-    further = {hit.passage.id: hit for hit in chain.from_iterable(zip_longest(*new)) if hit is not None}
-    return [*found, *list(further.values())[:most]]
+    return [*found, *[hit for hit in led_to if hit.passage.id not in there][:most]]
 
 
 def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:
