@@ -28,6 +28,7 @@ from keqa.programs.calls.session import (
 )
 from keqa.programs.records import CallCost, Cost
 from keqa.programs.stages.stage import Decomposition
+from keqa.retrievers.base import SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
@@ -166,7 +167,7 @@ async def test_a_search_that_may_pass_is_made_once_more(retriever, errors, searc
 
 
 def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():
-    class Cached:
+    class Cached(SharedRetriever):
         def search(self, query, k=10):
             return KeptHits([], 5.0) if query == "met before" else []
 
