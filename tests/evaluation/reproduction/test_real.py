@@ -111,23 +111,23 @@ def test_what_of_a_line_does_not_ship(tmp_path):
 
 def test_the_table_has_scores_costs_and_how_far_keqa_is_ahead(tmp_path):
     write(tmp_path / "lm", "closed-book", [make_line(n, 0.0, 0.25, retrievals=0, calls=1) for n in range(4)])
-    write(tmp_path / "lm", "keqa", [make_line(n, float(n > 0), retrievals=2, calls=8) for n in range(4)])
-    write(tmp_path / "lm", "keqa", [make_line(n, 1.0, kind="yes/no") for n in range(4)], dataset="strategyqa")
+    write(tmp_path / "lm", "expanding", [make_line(n, float(n > 0), retrievals=2, calls=8) for n in range(4)])
+    write(tmp_path / "lm", "expanding", [make_line(n, 1.0, kind="yes/no") for n in range(4)], dataset="strategyqa")
     scores, _ = tables(tmp_path)
     assert scores.title == "Real questions, transformers/small"
     assert shown(scores) == [
         ["NQ-open", "Closed book", "4", ".250", ".250", ".250", ".000", "1.0", "100", ".00", "+.500", "+.000", "+.750"],
-        ["NQ-open", "KEQA, one search", "4", ".750", ".250", "1.000", ".750", "8.0", "100", "2.00", "", "", ""],
-        ["StrategyQA", "KEQA, one search", "4", "1.000", "1.000", "1.000", "1.000", "2.0", "100", "1.00", "", "", ""],
+        ["NQ-open", "KEQA as it comes", "4", ".750", ".250", "1.000", ".750", "8.0", "100", "2.00", "", "", ""],
+        ["StrategyQA", "KEQA as it comes", "4", "1.000", "1.000", "1.000", "1.000", "2.0", "100", "1.00", "", "", ""],
         # Questions of two sets may have the same id.
-        ["All sets", "KEQA, one search", "8", ".875", ".625", "1.000", ".875", "5.0", "100", "1.50", "", "", ""],
+        ["All sets", "KEQA as it comes", "8", ".875", ".625", "1.000", ".875", "5.0", "100", "1.50", "", "", ""],
     ]
     assert scores.notes[-1] == "KEQA is behind no method on any set."
 
 
 def test_rows_in_which_keqa_loses_are_named(tmp_path):
     write(tmp_path / "lm", "rag", [make_line(n, 1.0) for n in range(4)])
-    write(tmp_path / "lm", "keqa", [make_line(n, 0.0, 0.5) for n in range(4)])
+    write(tmp_path / "lm", "expanding", [make_line(n, 0.0, 0.5) for n in range(4)])
     assert tables(tmp_path)[0].notes[-1] == "KEQA is behind: Always retrieve on NQ-open (-0.500, beyond chance)."
     assert real._quality(make_line(1, 1.0).model_copy(update={"scores": {}})) == 0
     # One that is served has no revision.
