@@ -191,7 +191,9 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
-    if not all(_has_beside(number, word, passages) for number, word in _COUNTED.findall(_in_figures(answer))):
+    figures = [_in_figures(one) for text in passages for one in (text, in_digits(text))]
+    counted = (_COUNTED.findall(_in_figures(one)) for one in (answer, in_digits(answer)))
+    if not any(all(_has_beside(number, word, figures) for number, word in pairs) for pairs in counted):
         return "the passages have its number and its words apart"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
@@ -212,18 +214,16 @@ def _other_numbers_left_out(answer: str, text: str) -> str:
     return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
 
 
-def _has_beside(number: str, word: str, passages: Sequence[str]) -> bool:
+def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
     """Whether a number stands before or behind a form of a word, with a word between them at most."""
     counted, own = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?!\d)", rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
-    return any(pairs.search(_in_figures(text)) for text in passages)
+    return any(map(pairs.search, texts))
 
 
 def _in_figures(text: str) -> str:
-    return re.sub(
-        r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(in_digits(text)))
-    )
+    return re.sub(r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(text)))
 
 
 def _spelled(text: str) -> str:

@@ -469,10 +469,17 @@ def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
     assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
 
 
-def test_numbers_in_a_row_and_a_form_of_address_need_no_judge(own):
-    asked, text = "Which claims of Ms Schmitt are open?", "Schmitt: claim S-102: open. Claim S-103: open."
-    program, engine = own(text, reply=replies((text,), {asked: "S-102 and S-103"}))
-    assert (program(asked).answer, engine.count["JudgeSupport"]) == ("S-102 and S-103", 0)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Schmitt: claim S-102: open. Claim S-103: open.", "S-102 and S-103"),
+        ("Schmitt pays by 31 May 2024.", "31 May"),
+    ],
+)
+def test_what_stands_in_a_passage_needs_no_judge(own, text, said):
+    asked = "Which of those of Ms Schmitt?"
+    program, engine = own(text, reply=replies((text,), {asked: said}))
+    assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
 
 
 @pytest.mark.parametrize("said", ["2021", "12.04.2021", "2021-04-12"])
