@@ -69,7 +69,7 @@ _MEASURED = re.compile(
 _DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
 _DAY = re.compile(r"(?<!\d)\d{4}-\d\d?-\d\d?(?!\d)")
-_NEGATIVE = re.compile(r"(?<![\w.,)-])-\d[\d.,]*")
+_NEGATIVE = re.compile(r"(?<![\w.,)%€$£-])[-\N{MINUS SIGN}][€$£]?\d[\d.,]*")
 # HH-2023-0417 and 2024-118.
 _IDENTIFIER = re.compile(r"\b(?:[A-Za-z]{1,5}|\d{4})-\d[\w-]*")
 # How much longer a form of a word may be.
@@ -181,7 +181,8 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
-    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in passages]):
+    written = [*passages, *map(in_digits, passages)]
+    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
     stated, *texts = (_spelled(in_digits(text)) for text in (answer, *passages))
     pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
@@ -191,7 +192,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
-    figures = [_in_figures(one) for text in passages for one in (text, in_digits(text))]
+    figures = [*map(_in_figures, written)]
     counted = (_COUNTED.findall(_in_figures(one)) for one in (answer, in_digits(answer)))
     if not any(all(_has_beside(number, word, figures) for number, word in pairs) for pairs in counted):
         return "the passages have its number and its words apart"
@@ -208,7 +209,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
 
 def _other_numbers_left_out(answer: str, text: str) -> str:
     """A text without numbers below zero, and without 3.45 and all that has decimals, where an answer has none such."""
-    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(_spelled(text)))
+    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(text))
     if _DECIMAL.search(ungrouped(answer)):
         return text
     return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))

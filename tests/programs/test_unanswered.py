@@ -441,6 +441,7 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
             "the passages have its words as parts of",
         ),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
+        ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
         ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
         ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
@@ -474,6 +475,9 @@ def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
     [
         ("Schmitt: claim S-102: open. Claim S-103: open.", "S-102 and S-103"),
         ("Schmitt pays by 31 May 2024.", "31 May"),
+        ("Schmitt: \N{MINUS SIGN}5 °C", "\N{MINUS SIGN}5 °C"),
+        ("Schmitt pays 20%-30%.", "30%"),
+        ("Schmitt pays $1.5 million.", "$1,500,000"),
     ],
 )
 def test_what_stands_in_a_passage_needs_no_judge(own, text, said):
