@@ -36,6 +36,7 @@ from keqa.programs.sentences import (
 )
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
+from keqa.retrievers.text import UNSPACED
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
 # Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
@@ -68,10 +69,13 @@ _MEASURED = re.compile(
 # 1.250.000 is none.
 _DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
-_DAY = re.compile(r"(?<!\d)\d{4}-\d\d?-\d\d?(?!\d)")
+# Chinese and Japanese have no space between a word of theirs and one of another script.
+_CHAR = rf"[^\W{UNSPACED}]"
+_APART = rf"(?<!{_CHAR})(?<!-)"
+_DAY = re.compile(rf"{_APART}\d{{4}}-\d\d?-\d\d?(?!-|{_CHAR})")
 _NEGATIVE = re.compile(r"(?<![\w.,)%€$£-])[-\N{MINUS SIGN}][€$£]?\d[\d.,]*")
 # HH-2023-0417 and 2024-118.
-_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]{1,5}|\d{4})-\d[\w-]*")
+_IDENTIFIER = re.compile(rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})-\d(?:-|{_CHAR})*")
 # How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
@@ -186,7 +190,8 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
         return "the passages have its words as parts of other numbers"
     stated, *texts = (_spelled(in_digits(text)) for text in (answer, *passages))
     pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
-    if not all(any(map(_in_one_piece(re.escape(one)).search, texts)) for one in pieces):
+    # Of hyphens and dashes, programs write one or another.
+    if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
         return "the passages have its words apart"
     there = set(words_of(" ".join([*texts, *passages])))
     for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
@@ -297,8 +302,8 @@ def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
 
 
 def _in_one_piece(pattern: str) -> re.Pattern[str]:
-    before = "" if pattern.startswith("/") else r"(?<![\w-])(?<!\d\.)"
-    return re.compile(rf"{before}{pattern}(?!-?\w)(?!\.\d)", re.IGNORECASE)
+    before = "" if pattern.startswith("/") else rf"{_APART}(?<!\d\.)"
+    return re.compile(rf"{before}{pattern}(?!-?{_CHAR})(?!\.\d)", re.IGNORECASE)
 
 
 def _plain(word: str) -> str:
