@@ -222,7 +222,10 @@ def _other_numbers_left_out(answer: str, text: str) -> str:
 
 def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
     """Whether a number stands before or behind a form of a word, with a word between them at most."""
-    counted, own = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?!\d)", rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
+    counted, own = (
+        rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)",
+        rf"\b{word[: max(2, len(word) - _ENDING)]}\w*",
+    )
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
     return any(map(pairs.search, texts))

@@ -477,7 +477,7 @@ def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
         ("Schmitt pays by 31 May 2024.", "31 May"),
         ("Schmitt: \N{MINUS SIGN}5 °C", "\N{MINUS SIGN}5 °C"),
         ("Schmitt pays 20%-30%.", "30%"),
-        ("Schmitt pays $1.5 million.", "$1,500,000"),
+        ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent"),
         ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00"),
         ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31"),
     ],
