@@ -198,7 +198,9 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
     figures = [*map(_in_figures, written)]
-    counted = (_COUNTED.findall(_in_figures(one)) for one in (answer, in_digits(answer)))
+    # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
+    whole = [one for one in (answer, in_digits(answer)) if not _lacking(one, written)]
+    counted = (_COUNTED.findall(_in_figures(one)) for one in whole)
     if not any(all(_has_beside(number, word, figures) for number, word in pairs) for pairs in counted):
         return "the passages have its number and its words apart"
     asked = words_of(question)
@@ -222,10 +224,8 @@ def _other_numbers_left_out(answer: str, text: str) -> str:
 
 def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
     """Whether a number stands before or behind a form of a word, with a word between them at most."""
-    counted, own = (
-        rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)",
-        rf"\b{word[: max(2, len(word) - _ENDING)]}\w*",
-    )
+    counted = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)"
+    own = rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
     return any(map(pairs.search, texts))

@@ -440,6 +440,12 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
             "12 percent",
             "the passages have its words as parts of",
         ),
+        (
+            "What is paid?",
+            "$1.5 billion for 2 million.",
+            "1.5 million",
+            "the passages have its number and its words apart",
+        ),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
