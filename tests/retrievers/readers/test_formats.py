@@ -324,6 +324,8 @@ def test_a_head_whose_cells_span_columns_is_said_of_each(tmp_path):
     # In a form a value spans columns.
     form = files.xlsx({"S": [["Name", "Ida", None], ["Born", 1901, None]]}, ["B1:C1", "B2:C2"])
     assert [one.text for one in read(tmp_path / "b.xlsx", form)] == ["Name: Born; Ida: 1901"]
+    wide = files.xlsx({"S": [["Name", None, "Age"], ["Ida", "Lee", 30]]}, ["A1:B1"])
+    assert [one.text for one in read(tmp_path / "c.xlsx", wide)] == ["Name: Ida; Lee; Age: 30"]
 
 
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):
