@@ -97,6 +97,8 @@ def repeat_spanning_cells(page: BeautifulSoup) -> None:
 
     What it repeats is the text of a cell, up to the length of a heading.
     """
+    from bs4.element import Tag
+
     spanning: dict[int, dict[int, tuple[int, Tag]]] = {}
     repeated = 0
     for row in page.find_all("tr"):
@@ -108,7 +110,7 @@ def repeat_spanning_cells(page: BeautifulSoup) -> None:
         line: list[PageElement] = []
         place = 0
         for one in (*row.contents, None):
-            if one is not None and one.name not in ("td", "th"):
+            if one is not None and not (isinstance(one, Tag) and one.name in ("td", "th")):
                 line.append(one)
                 continue
             while place in above and repeated < _MOST_REPEATED:
