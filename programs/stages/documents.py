@@ -185,23 +185,25 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
-    written = [*passages, *map(in_digits, passages)]
+    written = list(dict.fromkeys([*passages, *map(in_digits, passages)]))
     if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
-    stated, *texts = (_spelled(in_digits(text)) for text in (answer, *passages))
+    stated, *texts = map(_spelled, (in_digits(answer), *written))
     pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
     # Of hyphens and dashes, programs write one or another.
     if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
         return "the passages have its words apart"
-    there = set(words_of(" ".join([*texts, *passages])))
+    there = set(words_of(" ".join(texts)))
     for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
     figures = [*map(_in_figures, written)]
     # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
-    whole = [one for one in (answer, in_digits(answer)) if not _lacking(one, written)]
-    counted = (_COUNTED.findall(_in_figures(one)) for one in whole)
-    if not any(all(_has_beside(number, word, figures) for number, word in pairs) for pairs in counted):
+    counted = {one: _COUNTED.findall(_in_figures(one)) for one in (answer, in_digits(answer))}
+    if not any(
+        all(_has_beside(number, word, figures) for number, word in pairs) and not _lacking(one, written)
+        for one, pairs in counted.items()
+    ):
         return "the passages have its number and its words apart"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
