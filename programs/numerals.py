@@ -25,9 +25,11 @@ _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i
 
 
 def in_digits(text: str) -> str:
-    """A text with its numbers in plain digits and its days as 2021-4-12; a word that holds a numeral changes, too."""
+    """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
     text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), days_in_iso(usual_width(text)))
-    return text if text.isascii() else _DAY.sub(r" \1-\2-\3 ", _NUMBER.sub(_in_digits, text))
+    if text.isascii():
+        return text
+    return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))
 
 
 def _in_digits(found: re.Match[str]) -> str:

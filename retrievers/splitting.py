@@ -109,8 +109,8 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
             head = []
         above = [(fence, 0)] if fence else head
         overshoot = length + size - target
-        # What only ends code begins no passage.
-        closes = bool(fence) and not sentence.strip(f"{fence.lstrip()[0]}\n ")
+        # What only ends code begins no passage; many such lines are code.
+        closes = bool(fence) and overshoot <= target * _SCRAP and not sentence.strip(f"{fence.lstrip()[0]}\n ")
         if current and not closes and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
             current, length, repeated = [one for one, _ in above], sum(one for _, one in above), len(above)

@@ -289,11 +289,16 @@ async def predict(
         if known is error:
             raise
         # A traceback shows what an error came from, with a key that the server repeats there.
-        raise known from None if without_keys(str(error), [lm]) != str(error) else error
+        raise known from None if without_keys(reasons := _reasons(error), [lm]) != reasons else error
     finally:
         # A provider may give fewer replies than it was asked for.
         meter.add_samples(len(meter.replies) or int((config or {}).get("n") or 1))
     return prediction
+
+
+def _reasons(error: BaseException | None) -> str:
+    """What an error and those that it came from say."""
+    return "" if error is None else f"{error}\n{_reasons(error.__cause__ or error.__context__)}"
 
 
 async def _called(

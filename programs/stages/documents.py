@@ -36,6 +36,7 @@ from keqa.programs.sentences import (
 )
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
+from keqa.retrievers.text import UNSPACED
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
 # Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
@@ -68,10 +69,13 @@ _MEASURED = re.compile(
 # 1.250.000 is none.
 _DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
-_DAY = re.compile(r"(?<!\d)\d{4}-\d\d?-\d\d?(?!\d)")
-_NEGATIVE = re.compile(r"(?<![\w.,)-])-\d[\d.,]*")
+# Chinese and Japanese have no space between a word of theirs and one of another script.
+_CHAR = rf"[^\W{UNSPACED}]"
+_APART = rf"(?<!{_CHAR})(?<!-)"
+_DAY = re.compile(rf"{_APART}\d{{4}}-\d\d?-\d\d?(?!-|{_CHAR})")
+_NEGATIVE = re.compile(r"(?<![\w.,)%€$£-])[-\N{MINUS SIGN}][€$£]?\d[\d.,]*")
 # HH-2023-0417 and 2024-118.
-_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]{1,5}|\d{4})-\d[\w-]*")
+_IDENTIFIER = re.compile(rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})-\d(?:-|{_CHAR})*")
 # How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
@@ -181,17 +185,25 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
-    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in passages]):
+    written = list(dict.fromkeys([*passages, *map(in_digits, passages)]))
+    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
-    stated, *texts = (_spelled(in_digits(text)) for text in (answer, *passages))
+    stated, *texts = map(_spelled, (in_digits(answer), *written))
     pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
-    if not all(any(map(_in_one_piece(re.escape(one)).search, texts)) for one in pieces):
+    # Of hyphens and dashes, programs write one or another.
+    if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
         return "the passages have its words apart"
-    there = set(words_of(" ".join([*texts, *passages])))
+    there = set(words_of(" ".join(texts)))
     for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
-    if not all(_has_beside(number, word, passages) for number, word in _COUNTED.findall(_in_figures(answer))):
+    figures = [*map(_in_figures, written)]
+    # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
+    counted = {one: _COUNTED.findall(_in_figures(one)) for one in (answer, in_digits(answer))}
+    if not any(
+        all(_has_beside(number, word, figures) for number, word in pairs) and not _lacking(one, written)
+        for one, pairs in counted.items()
+    ):
         return "the passages have its number and its words apart"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
@@ -206,24 +218,23 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
 
 def _other_numbers_left_out(answer: str, text: str) -> str:
     """A text without numbers below zero, and without 3.45 and all that has decimals, where an answer has none such."""
-    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(_spelled(text)))
+    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(text))
     if _DECIMAL.search(ungrouped(answer)):
         return text
     return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
 
 
-def _has_beside(number: str, word: str, passages: Sequence[str]) -> bool:
+def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
     """Whether a number stands before or behind a form of a word, with a word between them at most."""
-    counted, own = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?!\d)", rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
+    counted = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)"
+    own = rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
-    return any(pairs.search(_in_figures(text)) for text in passages)
+    return any(map(pairs.search, texts))
 
 
 def _in_figures(text: str) -> str:
-    return re.sub(
-        r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(in_digits(text)))
-    )
+    return re.sub(r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(text)))
 
 
 def _spelled(text: str) -> str:
@@ -296,8 +307,8 @@ def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
 
 
 def _in_one_piece(pattern: str) -> re.Pattern[str]:
-    before = "" if pattern.startswith("/") else r"(?<![\w-])(?<!\d\.)"
-    return re.compile(rf"{before}{pattern}(?!-?\w)(?!\.\d)", re.IGNORECASE)
+    before = "" if pattern.startswith("/") else rf"{_APART}(?<!\d\.)"
+    return re.compile(rf"{before}{pattern}(?!-?{_CHAR})(?!\.\d)", re.IGNORECASE)
 
 
 def _plain(word: str) -> str:

@@ -37,7 +37,7 @@ MARKDOWN: Final = {"=": 1, "-": 2}
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
 _INDENT: Final = 4
 # What opens a literal block of reStructuredText, or one of code.
-_LITERAL = re.compile(r"\s*(?:(?!\.\. ).*::|\.\. (?:code|code-block|sourcecode|parsed-literal)::.*)\s*$")
+_LITERAL = re.compile(r"(?!\.\. ).*::|\.\. (?:code|code-block|sourcecode|parsed-literal)::.*")
 _TITLED = re.compile(r"(?![#>|+*-]\s?|\d+[.)]\s)[^\n]*\w")
 # So much of a section may say of what date it is.
 _SECTION_HEAD = 400
@@ -304,7 +304,7 @@ def fenced(text: str) -> str:
             inside = not inside
         if not code and not inside:
             # What an item says begins below the end of its mark.
-            mark = LISTED.match(line)
+            mark = LISTED.match(line.expandtabs(_INDENT))
             if mark or line.startswith("[^"):
                 item = mark.end() if mark else _INDENT
             elif line[:1].strip() and (blank or heading_of(line)):
@@ -324,7 +324,10 @@ def fenced_literals(text: str) -> str:
                 lines += ["```\n"] if inside else ["\n```"]
                 inside = not inside
             if not inside:
-                above = _indent(line) if _LITERAL.match(line) else -1
+                # Below an item, its own text goes on behind the mark.
+                item = LISTED.match(line)
+                opens = _LITERAL.fullmatch(line.strip())
+                above = -1 if opens is None else item.end() if item else _indent(line)
         lines.append(line)
     return "\n".join([*lines, *["```"] * inside])
 

@@ -97,36 +97,44 @@ def repeat_spanning_cells(page: BeautifulSoup) -> None:
 
     What it repeats is the text of a cell, up to the length of a heading.
     """
+    from bs4.element import Tag
+
     spanning: dict[int, dict[int, tuple[int, Tag]]] = {}
     repeated = 0
     for row in page.find_all("tr"):
         # No cell spans more than the head or the body of a table.
         above: dict[int, tuple[int, Tag]] = spanning.get(id(row.parent), {})
         below: dict[int, tuple[int, Tag]] = {}
-        cells = row.find_all(("td", "th"), recursive=False)
-        alone, place, last = len(cells) == 1 and not above, 0, None
-        while (cells or place in above) and repeated < _MOST_REPEATED:
-            own = place not in above
-            cell = cells.pop(0) if own else above[place][1]
-            rows = _span(cell, "rowspan") if own else above[place][0]
-            columns = _span(cell, "colspan") if own and not alone else 1
-            for number in range(columns):
-                copy = cell
-                if number or not own:
-                    copy, repeated = page.new_tag(cell.name, string=_heading(cell)), repeated + 1
-                    row.insert(0, copy) if last is None else last.insert_after(copy)
-                last = copy
-                if rows > 1:
-                    below[place] = rows - 1, cell
-                place += 1
-            if columns > 1:
-                del cell["colspan"]
+        alone = len(row.find_all(("td", "th"), recursive=False)) == 1 and not above
+        # Inserted one by one, each would be looked for in all of the row.
+        line: list[PageElement] = []
+        place = 0
+        for one in (*row.contents, None):
+            if one is not None and not (isinstance(one, Tag) and one.name in ("td", "th")):
+                line.append(one)
+                continue
+            while place in above and repeated < _MOST_REPEATED:
+                rows, cell = above[place]
+                line.append(page.new_tag(cell.name, string=_heading(cell)))
+                below |= {place: (rows - 1, cell)} if rows > 1 else {}
+                place, repeated = place + 1, repeated + 1
+            if one is not None:
+                rows, columns = _span(one, "rowspan"), _span(one, "colspan")
+                columns = 1 if alone or repeated >= _MOST_REPEATED else columns
+                line += [one, *(page.new_tag(one.name, string=_heading(one)) for _ in range(1, columns))]
+                below |= dict.fromkeys(range(place, place + columns), (rows - 1, one)) if rows > 1 else {}
+                place, repeated = place + columns, repeated + columns - 1
+                if columns > 1:
+                    del one["colspan"]
+        if len(line) > len(row.contents):
+            row.clear()
+            row.extend(line)
         spanning[id(row.parent)] = below
 
 
 def _span(cell: Tag, name: str) -> int:
-    given = str(cell.get(name, ""))[:3]
-    return max(1, int(given)) if given.isdecimal() else 1
+    given = re.match(r"\s*\d{1,4}", str(cell.get(name, "")))
+    return max(1, int(given[0])) if given else 1
 
 
 def _decoded(data: bytes, declared: str, path: Path) -> str:
@@ -141,15 +149,15 @@ def _decoded(data: bytes, declared: str, path: Path) -> str:
 
 def _heading(element: Tag) -> str:
     """The text of a heading: that of its first parts, as headings may be nested as deeply as anything else."""
-    from bs4.element import NavigableString, Tag
+    from bs4.element import NavigableString, PreformattedString, Tag
 
     # Not by `descendants`, which looks first for where they end, each time down to the bottom.
     parts, waiting, left = [], [*element.contents[_PARTS::-1]], _PARTS
     while waiting and left:
         one, left = waiting.pop(), left - 1
         if isinstance(one, Tag):
-            waiting += one.contents[_PARTS::-1]
-        elif isinstance(one, NavigableString):
+            waiting += [] if one.name in _NOT_TEXT else one.contents[_PARTS::-1]
+        elif isinstance(one, NavigableString) and not isinstance(one, PreformattedString):
             parts.append(one[: 4 * LONGEST_HEADING])
     return one_line(" ".join(parts))[:LONGEST_HEADING]
 

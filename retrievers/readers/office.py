@@ -227,7 +227,10 @@ def _one_head(rows: Iterator[list[str]], spans: _Spans) -> Iterator[list[str]]:
     number, cells = first
     while wide := [(left, right + 1) for left, right, _ in spans.get(number, ()) if any(cells[left:right])]:
         below = next(rows, [])
-        if any(sum(map(bool, below[left:end])) < 2 for left, end in wide):
+        beside = {*range(len(cells))}.difference(*(range(left, end) for left, end in wide))
+        # A first row of data has values of its own beside them.
+        other = any(one and cells[at] not in ("", one) for at, one in enumerate(below) if at in beside)
+        if other or any(sum(map(bool, below[left:end])) < 2 for left, end in wide):
             yield cells
             cells = below
             break

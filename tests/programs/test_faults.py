@@ -4,6 +4,7 @@ import re
 import traceback
 from typing import Any
 
+import dspy
 import pytest
 from servers import openai_server as server
 
@@ -97,6 +98,24 @@ def test_a_traceback_holds_no_key_that_a_server_repeats(status):
     shown = "".join(traceback.format_exception(raised.value))
     assert "no such key: <secret>" in shown
     assert key not in shown
+
+
+@pytest.mark.filterwarnings("ignore:Implementing custom LMs:DeprecationWarning")
+def test_a_traceback_holds_no_key_that_lies_deeper():
+    key = "sk-proj-Abc123DEF456ghi789JKL"
+
+    class Refusing(dspy.BaseLM):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            raise ConnectionError("refused") from ValueError("no such key: " + key)
+
+        async def aforward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.forward()
+
+    program = ClosedBook()
+    program.set_lm(Refusing("some/model", api_key=key))
+    with pytest.raises(KeqaError, match="refused") as raised:
+        program("Who?")
+    assert key not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_context_window_that_is_too_small_for_all_passages(retriever):

@@ -440,7 +440,14 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
             "12 percent",
             "the passages have its words as parts of",
         ),
+        (
+            "What is paid?",
+            "$1.5 billion for 2 million.",
+            "1.5 million",
+            "the passages have its number and its words apart",
+        ),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
+        ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
         ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
         ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
@@ -469,10 +476,22 @@ def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
     assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
 
 
-def test_numbers_in_a_row_and_a_form_of_address_need_no_judge(own):
-    asked, text = "Which claims of Ms Schmitt are open?", "Schmitt: claim S-102: open. Claim S-103: open."
-    program, engine = own(text, reply=replies((text,), {asked: "S-102 and S-103"}))
-    assert (program(asked).answer, engine.count["JudgeSupport"]) == ("S-102 and S-103", 0)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Schmitt: claim S-102: open. Claim S-103: open.", "S-102 and S-103"),
+        ("Schmitt pays by 31 May 2024.", "31 May"),
+        ("Schmitt: \N{MINUS SIGN}5 °C", "\N{MINUS SIGN}5 °C"),
+        ("Schmitt pays 20%-30%.", "30%"),
+        ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent"),
+        ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00"),
+        ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31"),
+    ],
+)
+def test_what_stands_in_a_passage_needs_no_judge(own, text, said):
+    asked = "Which of those of Ms Schmitt?"
+    program, engine = own(text, reply=replies((text,), {asked: said}))
+    assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
 
 
 @pytest.mark.parametrize("said", ["2021", "12.04.2021", "2021-04-12"])

@@ -70,6 +70,7 @@ def test_lines_of_code_keep_their_ends_in_each_passage_of_it():
     # What only ends code begins no passage.
     paid = "\n".join(f"    pay({number}, talers)" for number in range(18))
     assert split_text(f"Intro words here.\n```python\n{paid}\n```\n{'It is done. ' * 20}", 40)[1].startswith("It is")
+    assert len(split_text("````\n" + "```\n" * 400)) > 3
     # A fence with which a passage begins, and a longer one around others.
     paid = "\n".join(["````", *lines[:2], "```", *lines[2:], "````", "Done."])
     first, second, *_ = split_text(f"{'word ' * 40}.\n{paid}", 40)

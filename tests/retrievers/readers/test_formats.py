@@ -36,17 +36,19 @@ ULM = "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man"
 MARKED = (
     '# One\n```pay``` so:\n\n    pay 40\n\n    # toll\n\nOr so.\n\n!!! note "Tide"\n    It is\n    high.'
     "\n\n> [!TIP]\n> Wait.\n\nToll\n: A fee.\n\n- ferry\n\n    is\n    free\n\n"
-    "1. so:\n\n        pay 2\n        go\n\n# Two\nSun."
+    "1. so:\n\n        pay 2\n        go\n\n1.\tso\n\n\t1.\tbe\n\n\t\tit.\n\n# Two\nSun."
 )
 MARKED_KEPT = (
     '# One\n```pay``` so:\n```\n    pay 40\n    # toll\n```\nOr so.\n!!! note "Tide"\n\nIt is high.\n> [!TIP]\n> Wait.'
-    "\n\nToll\n: A fee.\n- ferry\n\nis free\n1. so:\n```\n        pay 2\n        go\n```"
+    "\n\nToll\n: A fee.\n- ferry\n\nis free\n1. so:\n```\n        pay 2\n        go\n```\n1. so\n1. be\n\nit."
 )
 LITERAL = (
-    "Pay::\n\n  pay 1\n\n  go 2\n\nOr\nso:\n\n.. code-block:: sh\n   :linenos:\n\n   go 3\n\n.. note::\n   It\n   is."
+    "Pay::\n\n  pay 1\n\n  go 2\n\n- So::\n\n    go 4\n\n  Or\n  so:\n\n"
+    ".. code-block:: sh\n   :linenos:\n\n   go 3\n\n.. note::\n   It\n   is."
 )
 LITERAL_KEPT = (
-    "Pay::\n```\n  pay 1\n  go 2\n```\nOr so:\n\n.. code-block:: sh\n```\n   :linenos:\n   go 3\n```\n.. note:: It is."
+    "Pay::\n```\n  pay 1\n  go 2\n```\n- So::\n```\n    go 4\n```\nOr so:\n\n"
+    ".. code-block:: sh\n```\n   :linenos:\n   go 3\n```\n.. note:: It is."
 )
 CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
 
@@ -324,6 +326,8 @@ def test_a_head_whose_cells_span_columns_is_said_of_each(tmp_path):
     # In a form a value spans columns.
     form = files.xlsx({"S": [["Name", "Ida", None], ["Born", 1901, None]]}, ["B1:C1", "B2:C2"])
     assert [one.text for one in read(tmp_path / "b.xlsx", form)] == ["Name: Born; Ida: 1901"]
+    wide = files.xlsx({"S": [["Name", None, "Age"], ["Ida", "Lee", 30]]}, ["A1:B1"])
+    assert [one.text for one in read(tmp_path / "c.xlsx", wide)] == ["Name: Ida; Lee; Age: 30"]
 
 
 def test_formulas_without_a_stored_value_are_counted_and_the_rest_is_read(tmp_path):

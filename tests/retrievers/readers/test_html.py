@@ -61,8 +61,8 @@ def read(page):
         ),
         # What spans rows or columns stands in each, in a head or body alone.
         (
-            "<table><thead><tr><th rowspan=9>Grade<th colspan=2>Fee<tr><th>Day<th>Night</thead>"
-            "<tbody><tr><td rowspan=2>A<td>4<td>5<tr><td>6<td rowspan=x>7<tr><td colspan=3>Sum",
+            "<table><thead><tr><th rowspan=9>Grade<th colspan='2 '>Fee<tr><th>Day<th>Night</thead>"
+            "<tbody><tr><td rowspan=2>A<!-- b --><td>4<td>5<tr><td>6<td rowspan=x>7<tr><td colspan=3>Sum",
             "| Grade | Fee | Fee | |---|---|---| | Grade | Day | Night | |---|---|---| | A | 4 | 5 | | A | 6 | 7 | Sum",
         ),
         ("One.<br>Two.", "One. Two."),
@@ -86,7 +86,7 @@ def test_the_title_is_that_of_the_head_or_the_first_heading_and_the_encoding_wha
 UNITS = [
     *"<div> <p>x</p> <b> </i> < <!-- & &#x <![ </ <? <script> <li>x <b><i>x</b> <textarea></ <title> <svg>".split(),
     *("<a ", '<a a="', "<a a='", "<a b='>", "<table><tr><td>x", "<script></script"),
-    *("<tr><td rowspan=999>", "<td colspan=999>"),
+    *("<tr><td rowspan=999>", "<td colspan=2>"),
 ]
 
 
@@ -94,7 +94,7 @@ UNITS = [
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("end", ["", ">", "-->"])
 def test_no_page_takes_more_than_its_length_or_is_nested_too_deeply(unit, end):
-    page = "<p>x" + unit * (N // len(unit)) + end
+    page = ("<table><tr>" if unit.startswith("<td") else "<p>x") + unit * (N // len(unit)) + end
     begun = time.perf_counter()
     read(page)
     assert time.perf_counter() - begun < 20
