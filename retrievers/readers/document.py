@@ -324,7 +324,7 @@ def fenced_literals(text: str) -> str:
                 lines += ["```\n"] if inside else ["\n```"]
                 inside = not inside
             if not inside:
-                # Below an item, its own text goes on behind the mark.
+                # The text of an item that is opened there continues below the end of its mark.
                 item = LISTED.match(line)
                 opens = _LITERAL.fullmatch(line.strip())
                 above = -1 if opens is None else item.end() if item else _indent(line)
@@ -333,7 +333,7 @@ def fenced_literals(text: str) -> str:
 
 
 def _indent(line: str) -> int:
-    return len(line.expandtabs(_INDENT)) - len(line.lstrip())
+    return len(wide := line.expandtabs(_INDENT)) - len(wide.lstrip())
 
 
 def heading_of(line: str) -> str:

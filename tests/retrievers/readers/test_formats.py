@@ -34,12 +34,12 @@ HTML = (
 ULM = "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man"
 # What Markdown keeps in lines of their own without a fence.
 MARKED = (
-    '# One\n```pay``` so:\n\n    pay 40\n\n    # toll\n\nOr so.\n\n!!! note "Tide"\n    It is\n    high.'
+    '# One\n```pay``` so:\n\n    pay 40\n\n    # toll\n\nOr\t\tso\t.\n\n!!! note "Tide"\n    It is\n    high.'
     "\n\n> [!TIP]\n> Wait.\n\nToll\n: A fee.\n\n- ferry\n\n    is\n    free\n\n"
     "1. so:\n\n        pay 2\n        go\n\n1.\tso\n\n\t1.\tbe\n\n\t\tit.\n\n# Two\nSun."
 )
 MARKED_KEPT = (
-    '# One\n```pay``` so:\n```\n    pay 40\n    # toll\n```\nOr so.\n!!! note "Tide"\n\nIt is high.\n> [!TIP]\n> Wait.'
+    '# One\n```pay``` so:\n```\n    pay 40\n    # toll\n```\nOr so .\n!!! note "Tide"\n\nIt is high.\n> [!TIP]\n> Wait.'
     "\n\nToll\n: A fee.\n- ferry\n\nis free\n1. so:\n```\n        pay 2\n        go\n```\n1. so\n1. be\n\nit."
 )
 LITERAL = (
