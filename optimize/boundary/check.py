@@ -69,7 +69,7 @@ class Figures:
         return asdict(self)
 
 
-class Judged(NamedTuple):
+class Judgements(NamedTuple):
     """What a model has not learned from, as it sees it, and its judgements, or None; and of how much it has learned."""
 
     quizzes: list[CollectedQuiz]
@@ -89,7 +89,7 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected]) -> Figures
     return judged(model, collected).figures
 
 
-def draw_reliability(checked: Judged, path: Path) -> None:
+def draw_reliability(checked: Judgements, path: Path) -> None:
     """Draw how often quizzes are known that a model takes for so probably known, by tenths."""
     try:
         from matplotlib.figure import Figure
@@ -111,7 +111,7 @@ def draw_reliability(checked: Judged, path: Path) -> None:
         raise InputError(f"{path} cannot be drawn: {error}") from error
 
 
-def judged(model: BoundaryModel, collected: Sequence[Collected]) -> Judged:
+def judged(model: BoundaryModel, collected: Sequence[Collected]) -> Judgements:
     # The same question may have come with another id.
     learned = {*getattr(model, "roots", ()), *getattr(model, "quizzes", ())}
     given = [quiz for one in collected for quiz in one.quizzes]
@@ -135,7 +135,7 @@ def judged(model: BoundaryModel, collected: Sequence[Collected]) -> Judged:
 
     # One that asks a language model asks several quizzes at once.
     found = dict(in_parallel(lambda place: (place, judgement(place)), range(len(quizzes)), _AT_ONCE))
-    return Judged(quizzes, seen, [found[place] for place in range(len(quizzes))], len(given) - len(quizzes))
+    return Judgements(quizzes, seen, [found[place] for place in range(len(quizzes))], len(given) - len(quizzes))
 
 
 def readings(quiz: CollectedQuiz, reads: Reads, target: CertaintyTarget = "by_samples") -> list[Reading]:
