@@ -2,6 +2,7 @@ import json
 import signal
 import sys
 import textwrap
+import weakref
 from pathlib import Path
 from types import ModuleType
 
@@ -128,6 +129,8 @@ def library(monkeypatch):
     module = ModuleType("sentence_transformers")
     exec(LIBRARY, module.__dict__)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    # A model that an earlier test opened may not be collected yet, and would be asked in place of this library's.
+    monkeypatch.setattr("keqa.retrievers.embedding._open", weakref.WeakValueDictionary())
     return module
 
 
