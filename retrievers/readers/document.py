@@ -73,9 +73,8 @@ _DATES: Final = (
     rf"(?P<y7>{_YEAR})(?![\d\w])",
 )
 _DATE = "(?:" + "|".join(_DATES) + ")"
-_DAY: Final = re.compile(
-    rf"(?<![\w./-])(?:{'|'.join(_DATES[place] for place in (0, 2, 4, 5))})(?![./-]?\d)", re.IGNORECASE
-)
+_FULL = "(?:" + "|".join(_DATES[place] for place in (0, 2, 4, 5)) + ")"
+_DAY: Final = re.compile(rf"(?<![\w./-]){_FULL}(?![./-]?\d)", re.IGNORECASE)
 
 # What leads to a date by itself, and what does only before a colon.
 _CUES: Final = r"""
@@ -107,6 +106,9 @@ _FOLLOWED = re.compile(
     |기준|부터\ 시행|(?:更新|[发發公][布佈]|印发|制定)(?=\s*(?:[)）\]】。]|$)))""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
+# Above a letter, where it was written and when.
+_PLACE = r"(?-i:[A-ZÀ-Þ][\w.'-]*(?:\ (?:(?:am?|an|bei|de[lr]?|la|les?|of|sur)\b\.?|[A-ZÀ-Þ][\w.'-]*)){0,3})"
+_LETTER = re.compile(rf"^{_PLACE},\s?(?:(?:den|le|el|am)\s)?{_FULL}\.?$", re.IGNORECASE | re.MULTILINE)
 # Of Japan and of Taiwan, each with the year before its first.
 _ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "民國": 1911, "民国": 1911}
 _ERA: Final = re.compile(rf"({'|'.join(_ERAS)})\s?(元|\d{{1,3}})(?=\s?年)")
@@ -351,7 +353,7 @@ def stated_date(text: str) -> str:
     """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
     top = _in_our_years(text[:_DATED])
     # Most texts have none of either, which is seen at once.
-    patterns = [_LED] if _ANY_YEAR.search(top) else []
+    patterns = [_LED, _LETTER] if _ANY_YEAR.search(top) else []
     patterns += [_FOLLOWED] if patterns and _ANY_FOLLOWER.search(top) else []
     return max((_iso(match) for pattern in patterns for match in pattern.finditer(top)), default="")
 
