@@ -452,7 +452,7 @@ def _costs(report: Report) -> dict[str, str]:
     """The utility reference and the boundary model where settings were tuned, and what was spent."""
 
     def spent(cost: CallCost) -> str:
-        return f"{cost.calls:,} calls, {cost.prompt_tokens:,} tokens read and {cost.completion_tokens:,} written"
+        return f"{cost.calls:,} requests, {cost.prompt_tokens:,} tokens read and {cost.completion_tokens:,} written"
 
     found = {}
     if report.settings:
