@@ -86,7 +86,7 @@ class StageError(_RebuiltError):
         super().__init__(f"{stage} failed ({cause}): {message}")
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str], *, least: float = 0.6) -> str:
     """What an error about an unknown name says next, where a known one is near it; empty elsewhere."""
-    near = get_close_matches(name, known, 1)
+    near = get_close_matches(name, known, 1, least)
     return f"; is {near[0]} meant?" if near else ""

@@ -70,8 +70,8 @@ def load(
     if plain_suffix(own) not in _OWN:
         known = ", ".join(BENCHMARKS)
         raise InputError(
-            f"{name_or_path} is neither a benchmark nor a .jsonl or .csv file of your own. A benchmark is its name "
-            f"(from the Hugging Face hub) or NAME:PATH (from its file); there are {known}"
+            f"{name_or_path} is neither a benchmark nor a .jsonl or .csv file of your own, with question and answer. "
+            f"A benchmark is its name (from the Hugging Face hub) or NAME:PATH (from its file); there are {known}"
         )
     if split is not None:
         raise one_split(own, split)

@@ -56,13 +56,13 @@ def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, resamples: int =
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p-value of a paired t-test: 1 where all pairs are equal, 0 where all differ by the same amount."""
+    """The two-sided p-value of a paired t-test; where all pairs differ alike, which it cannot judge, of the sign test."""
     from scipy.stats import ttest_1samp
 
     differences = _checked(_differences(a, b))
     # Without spread the statistic is 0/0 or infinite, and scipy warns instead of answering.
     if float(differences.min()) == float(differences.max()):
-        return 1.0 if float(differences[0]) == 0.0 else 0.0
+        return 1.0 if float(differences[0]) == 0.0 else 0.5 ** (differences.size - 1)
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 

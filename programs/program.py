@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from numbers import Number
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,7 +15,7 @@ import dspy
 from dspy.predict.parameter import Parameter
 
 from keqa.data.question import AnswerType, Question
-from keqa.errors import ConfigurationError, NotInDocumentsError
+from keqa.errors import ConfigurationError, NotInDocumentsError, meant
 from keqa.lms.factory import Roles
 from keqa.lms.loops import relayed, relayed_from_thread
 from keqa.programs import settings as models
@@ -95,6 +96,21 @@ class Program(SharingLMs, Stage):
         for name in cls.Settings.model_fields:
             if not hasattr(cls, name):
                 setattr(cls, name, property(attrgetter(f"settings.{name}"), _assign(name)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; what looks like a setting and is none would have no effect, and is an error."""
+        self.refuse_misspelt(name, value)
+        super().__setattr__(name, value)
+
+    def refuse_misspelt(self, name: str, value: Any) -> None:
+        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; a class may declare such a name."""
+        if name[:1] == "_" or name in self.__dict__ or hasattr(type(self), name):
+            return
+        kind = type(self).__name__
+        if name == "lm":
+            raise AttributeError(f"{kind} has no lm: give all roles one with set_lm(lm), or each its own with lms")
+        if isinstance(value, str | Number) and (near := meant(name, self.Settings.model_fields, least=0.8)):
+            raise AttributeError(f"{kind} has no setting {name}{near}")
 
     def change(self, **changes: Any) -> None:
         """Give settings other values, and the program the parts that it is then made of; assigning one is the same.

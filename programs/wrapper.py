@@ -53,6 +53,8 @@ class ModuleWrapper(dspy.Module, Generic[M]):
         if inside is not None and name not in self.__dict__ and hasattr(inside, name):
             setattr(inside, name, value)
         else:
+            if isinstance(inside, Program):
+                inside.refuse_misspelt(name, value)
             super().__setattr__(name, value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -127,19 +127,15 @@ class SourceOptions:
 
     def check(self, spec: Spec, lm: str | None) -> None:
         """Refuse what contradicts itself, could have no effect, or would be asked in vain."""
-        from keqa.programs.registry import arguments_of, load_class
+        from keqa.cli.running import refuse_no_index
 
         if [self.testbed, self.train is not None, bool(self.data)].count(True) != 1:
             raise InputError("give one of a file of question-answer pairs, --data and --testbed")
         if not self.data and (self.split is not None or self.sample is not None):
             why = "--split and --sample are those of --data, which is missing"
             raise MisplacedOptionError(why, "--split", "--sample")
-        searches = "retriever" in arguments_of(load_class(spec.method.target))
-        if not self.testbed and self.index is None and lm is not None and searches:
-            raise InputError(
-                "name with --index the passages that the training questions are about: without it the testbed's "
-                f"fictional encyclopedia is searched, for which {lm} would be asked in vain"
-            )
+        if not self.testbed and self.index is None:
+            refuse_no_index([spec], lm)
         if self.testbed and self.index is not None:
             raise MisplacedOptionError("--testbed has an index of its own: leave out --index", "--index")
         if self.val_limit is not None and self.val is None and not self.testbed:
@@ -456,7 +452,7 @@ def _costs(report: Report) -> dict[str, str]:
     """The utility reference and the boundary model where settings were tuned, and what was spent."""
 
     def spent(cost: CallCost) -> str:
-        return f"{cost.calls:,} calls, {cost.prompt_tokens:,} tokens read and {cost.completion_tokens:,} written"
+        return f"{cost.calls:,} requests, {cost.prompt_tokens:,} tokens read and {cost.completion_tokens:,} written"
 
     found = {}
     if report.settings:

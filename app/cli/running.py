@@ -36,7 +36,7 @@ from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.registry import Spec, roles_of, takes
+from keqa.programs.registry import Spec, arguments_of, load_class, roles_of, takes
 from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.files import check_writable
 
@@ -64,6 +64,15 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
     if flag := next((flag for flag, value in own.items() if value is not None), None):
         raise MisplacedOptionError(f"--testbed has its own index and order of questions: leave out {flag}", flag)
     return of_testbed(options.split or "test", options.limit)
+
+
+def refuse_no_index(specs: Sequence[Spec], lm: str | None) -> None:
+    """Refuse to search the testbed's encyclopedia for a language model and questions of the user's own."""
+    if lm is not None and any("retriever" in arguments_of(load_class(spec.method.target)) for spec in specs):
+        raise InputError(
+            "name with --index the passages that the questions are about: without it the testbed's fictional "
+            f"encyclopedia is searched, for which {lm} would be asked in vain"
+        )
 
 
 def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec], models: LanguageModels) -> None:
@@ -143,6 +152,8 @@ def rows_of(
 
         check_writable(run.out, "--out")
         check_models(models)
+        if questions.dataset != TESTBED and options.index is None:
+            refuse_no_index(specs, models.lm)
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
         searching: AbstractContextManager[Retriever] = nullcontext(retriever)

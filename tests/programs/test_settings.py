@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from keqa.programs.gates import (
 )
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
+from keqa.programs.wrapper import ModuleWrapper
 
 # Of each setting its default and another value.
 EVERY = {
@@ -77,6 +79,19 @@ def test_an_argument_that_is_assigned_is_as_if_it_had_been_given(name, value):
     assert settings_of(program) == settings_of(given) != before
     assert getattr(program, name) == getattr(given, name)
     assert settings_of(program.deepcopy()) == settings_of(program)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("tires", "KEQA has no setting tires; is tries meant?"), ("lm", "KEQA has no lm: give all roles one with set_lm")],
+)
+@pytest.mark.parametrize("around", [lambda program: program, ModuleWrapper])
+def test_what_would_have_no_effect_is_not_assigned(name, message, around):
+    program = around(KEQA(None))
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        setattr(program, name, 3)
+    program.score = 3  # as DSPy's optimizers do
+    assert program.score == 3
 
 
 def test_every_argument_is_a_setting_and_comes_back():
