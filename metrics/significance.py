@@ -56,7 +56,7 @@ def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, resamples: int =
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p-value of a paired t-test; where all pairs differ alike, which it cannot judge, of the sign test."""
+    """The two-sided p-value of a paired t-test; where all pairs differ alike, of the sign test."""
     from scipy.stats import ttest_1samp
 
     differences = _checked(_differences(a, b))

@@ -103,7 +103,7 @@ class Program(SharingLMs, Stage):
         super().__setattr__(name, value)
 
     def refuse_misspelt(self, name: str, value: Any) -> None:
-        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; a class may declare such a name."""
+        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; a class may declare one."""
         if name[:1] == "_" or name in self.__dict__ or hasattr(type(self), name):
             return
         kind = type(self).__name__

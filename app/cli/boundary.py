@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from keqa.cli.console import Bars, emit, table, warn
+from keqa.cli.console import Bars, emit, table, warn, warn_of_many
 from keqa.cli.declare import Commands, MisplacedOptionError, argument, given, option, refuse_empty
 from keqa.cli.options import (
     AS_JSON,
@@ -89,6 +89,9 @@ def collect(
     check_writable(out, "--out")
     check_models(model)
     asked = _asked(questions)
+    # Only measuring takes questions that have no answer.
+    examples = [one for one in asked.examples if one.answers]
+    warn_of_many("passed over: ", [f"{one.id}: there is no answer" for one in asked.examples if not one.answers])
     searched, source = None, context.get_parameter_source("index")
     # One that a file sets for all commands would double the calls unasked.
     if index is not None and getattr(source, "name", "") == "COMMANDLINE":
@@ -100,7 +103,7 @@ def collect(
     made = KEQA(None, lms=roles) if program is None else load(program, None, roles, method="keqa")
     # Another split would take the place of what was collected here.
     begun = {"split": asked.split, "seed": asked.seed}
-    how: dict[str, Any] = {"examples": asked.examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
+    how: dict[str, Any] = {"examples": examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
     found = draw(made, roles, asked, out / _QUIZZES, begun, **how)
     sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
     if searched is not None:

@@ -108,14 +108,19 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
         return error.__cause__
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
-        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {error}"[:_LONGEST], lms))
-    message = without_keys(str(error)[:_LONGEST], lms)
+        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {_said(error)}", lms))
+    message = without_keys(_said(error), lms)
     overflow = isinstance(error, exceptions.ContextWindowExceededError) or (
         isinstance(error, exceptions.LMInvalidRequestError) and bool(_OVERFLOW.search(message))
     )
     return CallError(
         type(error).__name__, message, overflow=overflow, unusable=isinstance(error, exceptions.AdapterParseError)
     )
+
+
+def _said(error: Exception) -> str:
+    """What a server said, without DSPy's advice to who calls it, which names arguments that are not KEQA's."""
+    return str(error)[:_LONGEST].partition("\n\n  To fix:\n")[0]
 
 
 def _is_fault(error: Exception) -> bool:

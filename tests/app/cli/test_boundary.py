@@ -91,6 +91,16 @@ def test_a_benchmarks_file_is_one_split(keqa_command, tmp_path):
     keqa_command(*collect, "--split", "train").refused("leave the split 'train' out")
 
 
+def test_questions_without_an_answer_are_passed_over(keqa_command, tmp_path):
+    questions = tmp_path / "own.jsonl"
+    questions.write_text(
+        '{"question": "Who governs Carmouth?", "answer": "Ann Berg"}\n{"id": "b", "question": "Why?", "answer": null}\n'
+    )
+    ended = keqa_command("boundary", "collect", "-q", questions, "--tries", 5, "--out", tmp_path / "out")
+    assert (ended.code, ended.err.strip()) == (0, "passed over: b: there is no answer")
+    assert "1 quizzes, 5 answers each" in ended.out
+
+
 def test_draws_from_passages_only_where_an_index_is_named(keqa_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "keqa.toml").write_text('index = "somewhere"\n')
