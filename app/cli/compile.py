@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from keqa.programs.registry import Spec
 
 _PROBLEMS_SHOWN = 8
+# The standard error of a score on so many questions is about .1.
+_FEW = 25
 _READS = {"quiz": "the quiz", "draft": "one draft", "draws": "all draws"}
 _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
 
@@ -397,6 +399,10 @@ def _shown(report: Report) -> Iterator[Any]:
         "expect a smaller gain on others.\n",
         "dim",
     )
+    if report.validated_on < _FEW:
+        yield Text(
+            f"Questions as few as {report.validated_on} hardly tell what is better: give {_FEW} or more.\n", "yellow"
+        )
     yield from (Text.assemble((f"{label}: ", "bold"), text) for label, text in _costs(report).items())
     if report.problems:
         more = len(report.problems) - _PROBLEMS_SHOWN

@@ -80,8 +80,9 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert "memory alone" not in ended.out
     assert "one search and one reading (reading) is kept: nothing scores better, and of those as good" in ended.out
     assert any(line.startswith("utility reference: ") for line in lines)
-    assert any(f"language models: {server.count:,} calls" in line for line in lines)
+    assert any(f"language models: {server.count:,} requests" in line for line in lines)
     assert any("train.jsonl, line 6: there is no answer" in line for line in lines)
+    assert any(f"Questions as few as {len(TOWNS) - 5} hardly tell what is better" in line for line in lines)
     # With what it was compiled with: without these the testbed would be asked.
     assert lines[-1] == f'Ask with: keqa ask "…" --program {out} {" ".join(map(str, served))}'
     state = json.loads((out / "program.json").read_text())
