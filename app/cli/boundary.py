@@ -171,7 +171,10 @@ class TrainOptions:
     cost_per_call: float = option("Of chooser: what a call costs, in shares of right answers.", default=0.002, min=0)
     cost_per_retrieval: float = option("Of chooser: what a retrieval costs.", default=0.02, min=0)
     training: str | None = option("Of finetuned, such as method=lora,rate=0.001; KBM's settings by default.")
-    language: Literal["en", "zh"] = option("Of the prompt of finetuned.", default="en")
+    language: Literal["auto", "en", "zh"] = option(
+        "Of the prompt of finetuned; auto asks each question in the one of its own language, as KBM's does.",
+        default="auto",
+    )
     soft_labels: bool = option("finetuned learns shares, and not what a threshold makes of them.", default=False)
     show: Literal["balanced", "nearest"] = option("Which examples prompted shows a quiz.", default="balanced")
     examples: int = option("How many of them.", default=8, min=0, max=64)

@@ -148,7 +148,7 @@ def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune, tmp_path):
     assert isinstance(model, FinetunedModel)
     assert model.lm == str(tmp_path / "boundary.json.lm")
     assert model.weights == fingerprint(model.lm)
-    assert model.language == "en"
+    assert model.language == "auto"
     assert len(model.roots) == 16
     assert {*model.roots} < {root_digest(f"{number}") for number in range(20)}
     # All of them are judged, as their language model says.
@@ -178,6 +178,11 @@ def test_the_prompt_is_of_the_language_and_has_the_options(tune):
     assert {prompt_of(one) for one in seen["shown"]} < {
         assessment_prompt(one.quiz, ["Bo", "Al"], None, "zh") for one in choices
     }
+    # By default each question is asked in its own language.
+    chinese = [one.model_copy(update={"quiz": f"城市{number}的市长是谁?"}) for number, one in enumerate(choices[:20])]
+    _, seen = tune([replace(some, quizzes=[*chinese, *choices[20:]])])
+    begun = {prompt_of(one)[:2] for one in seen["shown"] if "市长" in prompt_of(one)}
+    assert (begun, {prompt_of(one)[:2] for one in seen["shown"]}) == ({"给定"}, {"给定", "Pl"})
 
 
 def with_nine_right() -> Collected:
