@@ -20,7 +20,7 @@ from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.question import quiz_key
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.reports.effect import CHANGES, INDICATORS, correlation, intervals
-from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text, without_empty
 from keqa.evaluation.reports.published import paper, published
 from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
 from keqa.evaluation.reproduction.training import verdicts
@@ -55,10 +55,11 @@ def specs_of(dataset: str, model: Path | None, *, light: bool) -> list[Spec]:
 
 
 class Sides(NamedTuple):
-    """A question without and with passages, by the draws of either."""
+    """A question without and with passages, and with masked ones where these were read, by the draws of each."""
 
     memory: CollectedQuiz
     read: CollectedQuiz
+    masked: CollectedQuiz | None = None
 
     @property
     def accuracy(self) -> Fraction:
@@ -72,9 +73,12 @@ class Sides(NamedTuple):
 
     def change(self, indicator: str) -> str:
         """What passages did to an indicator."""
-        after = {"accuracy": self.read.accuracy, "certainty": _certainty(self.read)}[indicator]
-        before = getattr(self, indicator)
+        before, after = _of(indicator, self.memory), _of(indicator, self.read)
         return CHANGES[1 + (after < before) - (after > before)]
+
+
+def _of(indicator: str, quiz: CollectedQuiz) -> float:
+    return float(quiz.accuracy) if indicator == "accuracy" else _certainty(quiz)
 
 
 def _certainty(quiz: CollectedQuiz) -> float:
@@ -82,11 +86,12 @@ def _certainty(quiz: CollectedQuiz) -> float:
     return round(certainty(quiz.signals(), "by_types"), _ROUNDED)
 
 
-def sides_of(collected: Collected) -> list[Sides]:
+def sides_of(collected: Collected, copied: Sequence[CollectedQuiz]) -> list[Sides]:
     """The questions that were drawn without and with passages."""
     read = {_key(quiz): quiz for quiz in collected.quizzes if quiz.reference is not None}
-    memory = (quiz for quiz in collected.quizzes if quiz.reference is None)
-    return [Sides(quiz, read[_key(quiz)]) for quiz in memory if _key(quiz) in read]
+    masked = {_key(quiz): quiz for quiz in copied}
+    memory = ((_key(quiz), quiz) for quiz in collected.quizzes if quiz.reference is None)
+    return [Sides(quiz, read[key], masked.get(key)) for key, quiz in memory if key in read]
 
 
 def _key(quiz: CollectedQuiz) -> tuple[str, ...]:
@@ -95,26 +100,27 @@ def _key(quiz: CollectedQuiz) -> tuple[str, ...]:
 
 def drawn_tables(dataset: str, collected: Collected, masked: Collected | None) -> list[Grid]:
     """Figure 2, the first version's thresholds and, of draws from masked passages, its Figure 2."""
-    sides = sides_of(collected)
+    copied = [] if masked is None else [quiz for quiz in masked.quizzes if quiz.reference is not None]
+    sides = sides_of(collected, copied)
     if not sides:
         return []
-    copied = [] if masked is None else [quiz for quiz in masked.quizzes if quiz.reference is not None]
     found = [_impacts(dataset, sides), _thresholds(dataset, sides)]
     return [*found, _copied(dataset, copied)] if copied else found
 
 
 def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
-    """Figure 2: what passages do, by accuracy and by certainty, each with its own changes."""
+    """Figure 2, and the first version's Figure 3: what passages do, by accuracy and by certainty."""
     rows: list[list[Named]] = []
     for indicator in INDICATORS:
-        for interval, part in intervals(sides, indicator).items():
+        for interval, part in {**intervals(sides, indicator), f"{indicator}, all": sides}.items():
             changes = Counter(one.change(indicator) for one in part)
             rows.append([("without passages", text(interval))])
             rows[-1].append(("questions", count(len(part))))
             rows[-1] += [(name, share(changes[name] / len(part) if part else None)) for name in CHANGES]
-            for head, of in (("LLM Only", "memory"), ("ALL RAG", "read")):
-                right = mean([float(getattr(one, of).accuracy) for one in part])
-                rows[-1].append(((head, "accuracy"), number(right)))
+            for name in INDICATORS:
+                for head, of in (("LLM Only", "memory"), ("ALL RAG", "read"), ("MASK RAG", "masked")):
+                    drawn = [quiz for one in part if (quiz := getattr(one, of)) is not None]
+                    rows[-1].append(((head, name), number(mean([_of(name, quiz) for quiz in drawn]))))
     measured = correlation(sides)
     correlated = (
         "Too few questions, or too much alike, for a correlation."
@@ -126,7 +132,8 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
         "indicator is higher, the same, lower with passages than without (KBM, section 2.2). Certainty is 1 - H / log "
         f"k over the k types of answers. {correlated} {paper('kbm')['remarks']['figure2']}"
     )
-    return table("kbm-figure2", "KBM's Figure 2: what passages do", rows, note, ruled={len(rows) // 2})
+    title = "KBM's Figure 2: what passages do"
+    return table("kbm-figure2", title, without_empty(rows), note, ruled={len(rows) // 2})
 
 
 def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:

@@ -42,20 +42,25 @@ def table_of(name, *drawn):
 def test_each_indicator_has_changes_of_its_own(collected):
     grid = table_of("kbm-figure2", "webqa", collected, None)
     rows = {row[0]: row[1:] for row in shown(grid)}
-    nothing = ["0", "", "", "", "", ""]
-    # Questions; beneficial, neutral, harmful; accuracy without and with passages.
+    nothing = ["0", "", "", "", "", "", "", ""]
+    # Questions; beneficial, neutral, harmful; accuracy without and with passages, and certainty.
     assert rows == {
-        "accuracy [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".000", "1.000"],
+        "accuracy [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".000", "1.000", "1.000", "1.000"],
         "accuracy [.2, .4)": nothing,
-        "accuracy [.4, .6)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000"],
+        "accuracy [.4, .6)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000", ".000", "1.000"],
         "accuracy [.6, .8)": nothing,
-        "accuracy [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".950", ".700"],
-        "certainty [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000"],
+        "accuracy [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".950", ".700", ".766", ".266"],
+        "accuracy, all": ["4", "50.0 %", "25.0 %", "25.0 %", ".600", ".850", ".633", ".633"],
+        "certainty [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000", ".000", "1.000"],
         "certainty [.2, .4)": nothing,
-        "certainty [.4, .6)": ["1", "0.0 %", "100.0 %", "0.0 %", ".900", ".900"],
+        "certainty [.4, .6)": ["1", "0.0 %", "100.0 %", "0.0 %", ".900", ".900", ".531", ".531"],
         "certainty [.6, .8)": nothing,
-        "certainty [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".500", ".750"],
+        "certainty [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".500", ".750", "1.000", ".500"],
+        "certainty, all": ["4", "25.0 %", "50.0 %", "25.0 %", ".600", ".850", ".633", ".633"],
     }
+    masked = Collected([quiz(number, {"Bo": 1, "MASK": 9}, "MASK governs.") for number in range(2)])
+    beside = table_of("kbm-figure2", "webqa", collected, masked).records[-1]
+    assert (beside["accuracy MASK RAG"], beside["certainty MASK RAG"]) == (0.1, pytest.approx(0.531, abs=1e-4))
     assert "correlation of accuracy and certainty: -.0" in grid.notes[0]
     assert drawn_tables("webqa", Collected(collected.quizzes[:4]), None) == []
 
