@@ -99,7 +99,7 @@ class _Run:
         found: list[costs.Estimate] = []
         with status().status("rehearsing…"):
             for number, models, asked in self._asked():
-                for spec in self._specs(asked.dataset):
+                for spec in self._specs(asked.dataset, number):
                     found.append(self._estimate(asked, spec, models, f"lm{number + 1}-" if number else ""))
             for label, asked, sides in self._to_draw():
                 for side in sides:
@@ -128,7 +128,7 @@ class _Run:
         return replace(known, label=f"{before}{spec.label}", bounds=bounds)
 
     def _asked(self) -> list[tuple[int, LanguageModels, Questions]]:
-        """The sets that each language model is asked; other ones than the first those of Table 4."""
+        """The sets that each language model is asked; other ones than the first those of Table 4 and Figure 9."""
         others = dict.fromkeys(self.options.other_lm or ())
         model, at = str(self.models.lm), self.models.api_base
         lms = [self.models, *(LanguageModels(one, address_for(one, None, model, at)) for one in others)]
@@ -136,7 +136,7 @@ class _Run:
             (number, models, asked)
             for number, models in enumerate(lms)
             for asked in self.questions
-            if number == 0 or asked.dataset in design.DESIGN["plugged"]
+            if number == 0 or asked.dataset in (*design.DESIGN["plugged"], *design.DESIGN["sized"]["sets"])
         ]
 
     def _to_draw(self) -> list[tuple[str, Questions, list[str]]]:
@@ -144,9 +144,9 @@ class _Run:
         found = [] if self.own.boundary is not None else [("boundary model", self.training, ["closed-book"])]
         return found + ([] if self.drawn is None else [("Figure 2", self.drawn, ["closed-book", "rag", "rag-masked"])])
 
-    def _specs(self, dataset: str) -> list[Spec]:
+    def _specs(self, dataset: str, number: int) -> list[Spec]:
         light = self.model is None or isinstance(self.model, LightModel)
-        return design.specs_of(dataset, self.own.boundary or self.out / _MODEL, light=light)
+        return design.specs_of(dataset, self.own.boundary or self.out / _MODEL, light=light, other=number > 0)
 
     def measured(self) -> list[Grid]:
         """Draw, learn, run everything, and put the paper's figures beside."""
@@ -156,7 +156,7 @@ class _Run:
             folder = self.out / asked.dataset / (f"lm{number + 1}" if number else "")
             made_from, run = MethodOptions(index=self.options.index), self.options.run(folder)
             how: dict[str, Any] = {"settings": design.DESIGN["settings"], "timed": _TIMED, "leave_out": True}
-            rows = preset_rows(self._specs(asked.dataset), asked, models, made_from, run, **how)
+            rows = preset_rows(self._specs(asked.dataset, number), asked, models, made_from, run, **how)
             paths += [row.path for row in rows]
         entries, noted = entries_of(self._runs(paths)), self._judged_by()
         if self.drawn is None:

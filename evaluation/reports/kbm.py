@@ -12,6 +12,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
@@ -310,6 +311,9 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
     if len(models) < 2:
         return None
     groups = groups_of([row for one in models for row in one.rows])
+    # The first language model may have been asked further data sets, which compare nothing.
+    if not (groups := [group for group in groups if all(one.judged[0].within(group) for one in models)]):
+        return None
     rows: list[list[Named]] = []
     ruled = set()
     for one in models:
@@ -349,7 +353,7 @@ def _frequencies(found: Compared) -> Grid | None:
 
 
 def _masked(entries: Sequence[Entry]) -> Grid | None:
-    """Figure 9: what language models answer from passages in which the gold answers are masked."""
+    """Figure 9: what language models answer of each data set from passages in which the gold answers are masked."""
     names = ("closed-book", "rag", "rag-masked")
     found = {lm: [of_method(rows, name) for name in names] for lm, rows in by_lm(entries).items()}
     masked = {lm: [row for row in rows if row is not None] for lm, rows in found.items() if None not in rows}
@@ -357,13 +361,15 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
         return None
     several = len(masked) > 1
     titles = [_plain(row) for row in next(iter(masked.values()))]
+    sets = dict.fromkeys(one for found in masked.values() for row in found for one, _, _ in row.lines)
     rows: list[list[Named]] = []
-    for lm, (memory, retrieval, hidden) in masked.items():
-        asked = shared([hidden, memory, retrieval])
-        for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))):
+    for dataset, (lm, (memory, retrieval, hidden)) in product(sets, masked.items()):
+        asked = shared([hidden, memory, retrieval], _whole([memory], dataset))
+        for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))) if asked else ():
             some = [one for one in asked if memory.lines[one].right in wanted]
             lines = [row.of(some) for row in (memory, retrieval, hidden)]
-            rows.append([("language model", text(lm))] if several else [])
+            rows.append([("data set", text(dataset))] if len(sets) > 1 else [])
+            rows[-1] += [("language model", text(lm))] if several else []
             rows[-1] += [("from memory", text(name)), ("questions", count(len(some)))]
             rows[-1] += [(title, number(_score(one))) for title, one in zip(titles, lines, strict=True)]
             rows[-1].append(("says it does not know", share(mean([not line.answered for line in lines[-1]]))))
@@ -374,4 +380,4 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
         "masked passages is what the passages led astray; what answers MASK copies (KBM, section 2.1 and Figure 9).",
         *([_remark("sizes")] if several else []),
     ]
-    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=range(0, len(rows) * several, 3))
+    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=range(3, len(rows), 3))

@@ -42,8 +42,10 @@ _LONGEST = 8
 _THRESHOLDS = (("accuracy", "> .8", 0.8), ("certainty", "> .8", 0.8), ("accuracy", "\u2265 .9", 0.9))
 
 
-def specs_of(dataset: str, model: Path | None, *, light: bool) -> list[Spec]:
-    """The rows on a data set: those with the boundary model are called by the judgement that counts."""
+def specs_of(dataset: str, model: Path | None, *, light: bool, other: bool = False) -> list[Spec]:
+    """The rows on a data set, of the first LM or an `other`; those with a boundary model are called by what counts."""
+    if other and dataset in DESIGN["sized"]["sets"]:
+        return list(map(parse_spec, DESIGN["sized"]["rows"]))
     found = [parse_spec(row) for row in DESIGN["rows"]]
     for label, arguments in DESIGN["model"].items():
         found.append(replace(parse_spec("kbm"), arguments={"model": str(model), **arguments}, label=f"kbm-{label}"))

@@ -94,7 +94,9 @@ def test_rows_with_the_boundary_model_and_where_it_judges_again(tmp_path):
     assert found["kbm-cer"] == {"model": model, "of": "certainty"}
     assert found["kbm-again"] == {"model": model, "rejudge": True}
     assert specs_of("mmlu", tmp_path / "kbm.json", light=True)[-1].arguments == {"rejudge": True}
-    assert specs_of("nq", tmp_path / "kbm.json", light=False)[-1].label == "kbm-cer"
+    assert specs_of("nq", tmp_path / "kbm.json", light=False, other=True)[-1].label == "kbm-cer"
+    sized = [spec.label for spec in specs_of("sogouqa", None, light=False, other=True)]
+    assert sized == ["closed-book", "rag", "rag-masked"]
 
 
 class Judge:
