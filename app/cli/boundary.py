@@ -16,6 +16,7 @@ from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
     BoundaryLMOptions,
+    JudgeLMOptions,
     LanguageModel,
     MethodOptions,
     QuestionOptions,
@@ -78,6 +79,7 @@ def collect(
     as_json: bool = AS_JSON,
     questions: QuestionOptions,
     model: LanguageModel,
+    judge: JudgeLMOptions,
 ) -> None:
     """Draw answers from memory to the quizzes of questions with known answers, of the train split by default.
 
@@ -88,6 +90,7 @@ def collect(
     refuse_empty("--program", program)
     check_writable(out, "--out")
     check_models(model)
+    check_models(judge)
     asked = _asked(questions)
     searched, source = None, context.get_parameter_source("index")
     # One that a file sets for all commands would double the calls unasked.
@@ -101,6 +104,7 @@ def collect(
     # Another split would take the place of what was collected here.
     begun = {"split": asked.split, "seed": asked.seed}
     how: dict[str, Any] = {"examples": asked.examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
+    how["judge_lm"] = judge.build()
     found = draw(made, roles, asked, out / _QUIZZES, begun, **how)
     sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
     if searched is not None:

@@ -22,7 +22,7 @@ from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
 from keqa.evaluation.run_file import read_run
-from keqa.lms import address_for, build_lm, check_model
+from keqa.lms import address_for, check_model
 from keqa.optimize.alignment import Settled
 from keqa.optimize.boundary import Collected, train_light
 from keqa.optimize.boundary.collect import from_memory, write_private
@@ -176,9 +176,8 @@ class _Run:
 
     def _runs(self, paths: list[Path]) -> list[Any]:
         """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""
-        if self.own.judge_lm is None:
+        if (lm := self.own.build()) is None:
             return [read_brief(path) for path in paths]
-        lm = build_lm(self.own.judge_lm, api_base=self.own.judge_api_base)
         with Bars() as bars:
             runs, failed = design.judged(
                 [read_run(path) for path in paths],
@@ -217,6 +216,7 @@ class _Run:
             retriever=retriever,
             top_k=design.DESIGN["settings"]["top_k"],
             tries=self.own.draws,
+            judge_lm=self.own.build(),
             in_flight=self.options.in_flight,
         )
         if found.left_out:

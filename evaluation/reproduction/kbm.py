@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dspy
-from dspy import lm15
 from dspy.utils.exceptions import DSPyError
 
 from keqa.data.benchmarks import BENCHMARKS
@@ -27,17 +26,17 @@ from keqa.evaluation.reproduction.training import verdicts
 from keqa.metrics.answers import normalize
 from keqa.optimize.asking import Progress
 from keqa.optimize.boundary import Collected, CollectedQuiz
+from keqa.optimize.boundary.collect import contains
 from keqa.programs.boundary.light import certainty
+from keqa.programs.calls.errors import CallError
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.registry import Spec, parse_spec
 from keqa.retrievers.masking import MASK
-from keqa.signatures.boundary import accuracy_prompt
 
 DESIGN: dict[str, Any] = paper("kbm")["experiments"]
 """The paper's rows, settings and data sets."""
 
 _ROUNDED = 12
-_LONGEST = 8
 # Accuracy and the first version's certainty, 1 - H, from which on the language model answers by itself.
 _THRESHOLDS = (("accuracy", "> .8", 0.8), ("certainty", "> .8", 0.8), ("accuracy", "\u2265 .9", 0.9))
 
@@ -211,16 +210,13 @@ def judged(
         if line.answer is not None and line.answer_type == "short" and not line.right
     }
 
-    def contains(pair: tuple[str, str]) -> bool | None:
-        message = lm15.Message.user(accuracy_prompt(*pair))
-        config = lm15.Config(max_tokens=_LONGEST, temperature=0.0)
+    def said(pair: tuple[str, str]) -> bool | None:
         try:
-            reply = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()[:1]
-        except DSPyError:
+            return contains(lm, *pair)
+        except (CallError, DSPyError):
             return None
-        return {"0": False, "1": True}.get(reply)
 
-    found = verdicts(asked, contains, path, about, "contains", in_flight, partial(progress, "judging answers"))
+    found = verdicts(asked, said, path, about, "contains", in_flight, partial(progress, "judging answers"))
     briefly = []
     for run in runs:
         rows = list(map(brief_of, run.lines))
