@@ -14,6 +14,7 @@ from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids,
 from keqa.data.example import as_example, as_examples
 from keqa.data.question import quiz_key
 from keqa.errors import InputError
+from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_testbed, of_training
 from keqa.evaluation.reports import entries_of
 from keqa.evaluation.reports.grid import Grid
@@ -21,7 +22,7 @@ from keqa.evaluation.reports.kbm import kbm_tables
 from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
-from keqa.evaluation.run_file import read_run
+from keqa.evaluation.run_file import iter_lines, read_run
 from keqa.lms import address_for, check_model
 from keqa.optimize.alignment import Settled
 from keqa.optimize.boundary import Collected, train_light
@@ -159,15 +160,19 @@ class _Run:
             rows = preset_rows(self._specs(asked.dataset, number), asked, models, made_from, run, **how)
             paths += [row.path for row in rows]
         entries, noted = entries_of(self._runs(paths)), self._judged_by()
+        shown = self.drawn or self.questions[0]
+        runs = (run_path(self.out / shown.dataset, label) for label in ("closed-book", "kbm-acc"))
+        case_study = design.case_study(*map(iter_lines, runs))
+        cases = [] if case_study is None else [case_study]
         if self.drawn is None:
-            return [grid.noted(*noted) for grid in kbm_tables(entries)]
+            return [*(grid.noted(*noted) for grid in kbm_tables(entries)), *cases]
         both = self._collected(self.drawn, "figure2", self.retriever)
         golds = {quiz_key(one.question): one.answers for one in as_examples(self.drawn.examples)}
         masking = MaskingRetriever(self.retriever, lambda query: golds.get(quiz_key(query), ()))
         masked = self._collected(self.drawn, "figure2", masking)
         accuracies = {quiz_key(one.quiz): float(one.accuracy) for one in from_memory(both).quizzes}
         grids = [grid.noted(*noted) for grid in kbm_tables(entries, accuracies)]
-        return [*grids, *design.drawn_tables(self.drawn.dataset, both, masked)]
+        return [*grids, *cases, *design.drawn_tables(self.drawn.dataset, both, masked)]
 
     def _judged_by(self) -> list[str]:
         """What tables say of a language model that scores answers."""

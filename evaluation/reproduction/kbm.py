@@ -5,7 +5,7 @@ them (ALL RAG), so that either indicator, accuracy or certainty, is known on bot
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -194,6 +194,23 @@ def _answers(quiz: CollectedQuiz) -> list[str]:
 
 def _normal(quiz: CollectedQuiz, answer: str) -> str:
     return str(normalize(answer, quiz.answer_type, quiz.choices))
+
+
+def case_study(memory: Iterable[RunLine], judged: Iterable[RunLine]) -> Grid | None:
+    """Figure 7: for each way that a question can go right, one that did, without and with the boundary model."""
+    alone = {line.id: line for line in memory}
+    found: dict[str, list[Named]] = {}
+    for line in judged:
+        before, known = alone.get(line.id), line.record and next((one.known for one in line.record.quizzes), None)
+        if before is None or known is None or not line.right:
+            continue
+        said = "is right" if before.right else "is wrong" if before.answered else "does not tell"
+        heads = ("case", "question", "gold answer", "LLM Only", "KBM")
+        case = f"{'known' if known else 'unknown'}, and memory {said}"
+        cells = (case, line.question, line.answers[0], before.answer or "no answer", str(line.answer))
+        found.setdefault(case, list(zip(heads, map(text, cells), strict=True)))
+    note = "One question of each kind that the row with the boundary model, by accuracy, gets right (KBM, Figure 7)."
+    return table("kbm-figure7", "KBM's cases", found.values(), note) if found else None
 
 
 def judged(

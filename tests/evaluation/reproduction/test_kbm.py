@@ -5,7 +5,7 @@ import pytest
 from dspy import lm15
 from fixtures.run_files import make_line, make_run, shown
 
-from keqa.evaluation.reproduction.kbm import drawn_tables, judged, specs_of
+from keqa.evaluation.reproduction.kbm import case_study, drawn_tables, judged, specs_of
 from keqa.optimize.boundary import Collected, CollectedQuiz
 from keqa.programs.boundary.light import root_digest
 from keqa.signatures.boundary import accuracy_prompt
@@ -97,6 +97,23 @@ def test_rows_with_the_boundary_model_and_where_it_judges_again(tmp_path):
     assert specs_of("nq", tmp_path / "kbm.json", light=False, other=True)[-1].label == "kbm-cer"
     sized = [spec.label for spec in specs_of("sogouqa", None, light=False, other=True)]
     assert sized == ["closed-book", "rag", "rag-masked"]
+
+
+def test_a_case_of_each_way_to_be_right():
+    def lines(*right, known=(None,) * 4, says=""):
+        quizzes = [[{"index": 1, "text": "Who?", "source": "memory", "known": one}] for one in known]
+        made = [make_line(n, float(some), quizzes=quizzes[n]) for n, some in enumerate(right)]
+        return [one.model_copy(update={"answer": says or one.answer}) for one in made]
+
+    alone = lines(1, 0, 0, 1, says="I do not know.")
+    alone[2] = alone[2].model_copy(update={"answer": "Al"})
+    grid = case_study(alone, lines(1, 1, 1, 0, known=(True, False, False, False)))
+    assert [(row[0], row[1], row[3]) for row in shown(grid)] == [
+        ("known, and memory is right", "Question 0?", "I do not know."),
+        ("unknown, and memory does not tell", "Question 1?", "I do not know."),
+        ("unknown, and memory is wrong", "Question 2?", "Al"),
+    ]
+    assert case_study(alone, lines(0, 0, 0, 0)) is None
 
 
 class Judge:
