@@ -266,6 +266,10 @@ def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOpti
             training=read_training(options.training),
             progress=lambda step, steps, loss: bars.report("fine-tuning", step, steps),
         )
+    if left_out := trained.model.about["left_out"]:
+        warn(
+            f"{left_out} quizzes, or their passages, were too long to learn from: --training longest=… has longer ones"
+        )
     return trained, {"lm": folder.name}, f"Trained as {folder}"
 
 

@@ -223,7 +223,8 @@ def train_finetuned(
     options = TrainingOptions.of({**defaults, **own})
     shown = [_conversation(quiz, language, soft_labels) for quiz in learned]
     done = fine_tune(lm, shown, folder, options, progress=progress)
-    how = {"threshold": TAU, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
+    how = {"threshold": TAU, "soft_labels": soft_labels, "training": options.spec()}
+    how |= {"minutes": done.minutes, "left_out": done.left_out}
     place, about = str(done.folder), _about(collected, learned, base=lm[:_LONGEST], **how)
     weights = fingerprint(place)
     made: dict[str, Any] = {"language": language, "weights": weights, "certainty": "by_types"}

@@ -112,7 +112,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> FineTuned:
         progress(1, 3, 0.5)
         seen.update(model=model, shown=shown, place=place, options=options)
-        return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
+        return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=2, loss=0.5)
 
     monkeypatch.setattr(training, "fine_tune", fine_tune)
 
@@ -163,6 +163,7 @@ def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune, tmp_path):
         "soft_labels": False,
         "training": seen["options"].spec(),
         "minutes": 1.5,
+        "left_out": 2,
         "held_out": held_out.as_json(),
     }
     assert set(model.roots).isdisjoint(
