@@ -165,7 +165,9 @@ def collect(
         how: dict[str, Any] = {}
         if retrieved and retriever is not None:
             hits = retriever.search(str(one.quiz.resolved), top_k)
-            how = {"passages": [hit.passage.rendered for hit in hits], "reader": program.answering.answer}
+            # Where nothing is found, memory answers.
+            reader = program.answering.answer if hits else None
+            how = {"passages": [hit.passage.rendered for hit in hits], "reader": reader}
         found = run_blocking(lambda: session.run(examination.every_draw(**one.asked(), **how)))
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
         reference = "\n\n".join(how["passages"]) if how else None

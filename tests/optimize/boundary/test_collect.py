@@ -77,6 +77,9 @@ def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(program, tmp
     assert all(passage in shown[0] for passage in passages)
     write_collected(found, tmp_path / "quizzes.jsonl")
     assert read_collected(tmp_path / "quizzes.jsonl") == found
+    # Where nothing is found, memory is asked once more.
+    _, read = collect(program(reply)[0], [AGAIN], retriever=Towns(), top_k=0, tries=3).quizzes
+    assert ([draw.text for draw in read.draws], read.reference, len(shown)) == (["Al"] * 3, "", 3)
 
 
 def test_quizzes_are_gold_ones_and_each_is_there_once():
