@@ -320,7 +320,7 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
     ruled = set()
     for one in models:
         ruled.add(len(rows))
-        for entry in one.rows:
+        for entry in (row for row in one.rows if any(row.within(group) for group in groups)):
             cells = [cell for group in groups for cell in one.figures(entry, group)]
             rows.append([("language model", text(one.lm)), ("method", text(_plain(entry))), *cells])
     notes = [f"{_SCORED} scores in expectation. Rat: the share of questions that were searched for."]
