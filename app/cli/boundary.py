@@ -16,6 +16,7 @@ from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
     BoundaryLMOptions,
+    JudgeLMOptions,
     LanguageModel,
     MethodOptions,
     QuestionOptions,
@@ -78,6 +79,7 @@ def collect(
     as_json: bool = AS_JSON,
     questions: QuestionOptions,
     model: LanguageModel,
+    judge: JudgeLMOptions,
 ) -> None:
     """Draw answers from memory to the quizzes of questions with known answers, of the train split by default.
 
@@ -88,6 +90,7 @@ def collect(
     refuse_empty("--program", program)
     check_writable(out, "--out")
     check_models(model)
+    check_models(judge)
     asked = _asked(questions)
     # Only measuring takes questions that have no answer.
     examples = [one for one in asked.examples if one.answers]
@@ -104,6 +107,7 @@ def collect(
     # Another split would take the place of what was collected here.
     begun = {"split": asked.split, "seed": asked.seed}
     how: dict[str, Any] = {"examples": examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
+    how["judge_lm"] = judge.build()
     found = draw(made, roles, asked, out / _QUIZZES, begun, **how)
     sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
     if searched is not None:
@@ -174,7 +178,10 @@ class TrainOptions:
     cost_per_call: float = option("Of chooser: what a call costs, in shares of right answers.", default=0.002, min=0)
     cost_per_retrieval: float = option("Of chooser: what a retrieval costs.", default=0.02, min=0)
     training: str | None = option("Of finetuned, such as method=lora,rate=0.001; KBM's settings by default.")
-    language: Literal["en", "zh"] = option("Of the prompt of finetuned.", default="en")
+    language: Literal["auto", "en", "zh"] = option(
+        "Of the prompt of finetuned; auto asks each question in the one of its own language, as KBM's does.",
+        default="auto",
+    )
     soft_labels: bool = option("finetuned learns shares, and not what a threshold makes of them.", default=False)
     show: Literal["balanced", "nearest"] = option("Which examples prompted shows a quiz.", default="balanced")
     examples: int = option("How many of them.", default=8, min=0, max=64)
@@ -261,6 +268,10 @@ def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOpti
             soft_labels=options.soft_labels,
             training=read_training(options.training),
             progress=lambda step, steps, loss: bars.report("fine-tuning", step, steps),
+        )
+    if left_out := trained.model.about["left_out"]:
+        warn(
+            f"{left_out} quizzes, or their passages, were too long to learn from: --training longest=… has longer ones"
         )
     return trained, {"lm": folder.name}, f"Trained as {folder}"
 

@@ -14,6 +14,7 @@ from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids,
 from keqa.data.example import as_example, as_examples
 from keqa.data.question import quiz_key
 from keqa.errors import InputError
+from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_testbed, of_training
 from keqa.evaluation.reports import entries_of
 from keqa.evaluation.reports.grid import Grid
@@ -21,8 +22,8 @@ from keqa.evaluation.reports.kbm import kbm_tables
 from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
-from keqa.evaluation.run_file import read_run
-from keqa.lms import address_for, build_lm, check_model
+from keqa.evaluation.run_file import iter_lines, read_run
+from keqa.lms import address_for, check_model
 from keqa.optimize.alignment import Settled
 from keqa.optimize.boundary import Collected, train_light
 from keqa.optimize.boundary.collect import from_memory, write_private
@@ -99,7 +100,7 @@ class _Run:
         found: list[costs.Estimate] = []
         with status().status("rehearsing…"):
             for number, models, asked in self._asked():
-                for spec in self._specs(asked.dataset):
+                for spec in self._specs(asked.dataset, number):
                     found.append(self._estimate(asked, spec, models, f"lm{number + 1}-" if number else ""))
             for label, asked, sides in self._to_draw():
                 for side in sides:
@@ -128,7 +129,7 @@ class _Run:
         return replace(known, label=f"{before}{spec.label}", bounds=bounds)
 
     def _asked(self) -> list[tuple[int, LanguageModels, Questions]]:
-        """The sets that each language model is asked; other ones than the first those of Table 4."""
+        """The sets that each language model is asked; other ones than the first those of Table 4 and Figure 9."""
         others = dict.fromkeys(self.options.other_lm or ())
         model, at = str(self.models.lm), self.models.api_base
         lms = [self.models, *(LanguageModels(one, address_for(one, None, model, at)) for one in others)]
@@ -136,7 +137,7 @@ class _Run:
             (number, models, asked)
             for number, models in enumerate(lms)
             for asked in self.questions
-            if number == 0 or asked.dataset in design.DESIGN["plugged"]
+            if number == 0 or asked.dataset in (*design.DESIGN["plugged"], *design.DESIGN["sized"]["sets"])
         ]
 
     def _to_draw(self) -> list[tuple[str, Questions, list[str]]]:
@@ -144,9 +145,9 @@ class _Run:
         found = [] if self.own.boundary is not None else [("boundary model", self.training, ["closed-book"])]
         return found + ([] if self.drawn is None else [("Figure 2", self.drawn, ["closed-book", "rag", "rag-masked"])])
 
-    def _specs(self, dataset: str) -> list[Spec]:
+    def _specs(self, dataset: str, number: int) -> list[Spec]:
         light = self.model is None or isinstance(self.model, LightModel)
-        return design.specs_of(dataset, self.own.boundary or self.out / _MODEL, light=light)
+        return design.specs_of(dataset, self.own.boundary or self.out / _MODEL, light=light, other=number > 0)
 
     def measured(self) -> list[Grid]:
         """Draw, learn, run everything, and put the paper's figures beside."""
@@ -156,18 +157,22 @@ class _Run:
             folder = self.out / asked.dataset / (f"lm{number + 1}" if number else "")
             made_from, run = MethodOptions(index=self.options.index), self.options.run(folder)
             how: dict[str, Any] = {"settings": design.DESIGN["settings"], "timed": _TIMED, "leave_out": True}
-            rows = preset_rows(self._specs(asked.dataset), asked, models, made_from, run, **how)
+            rows = preset_rows(self._specs(asked.dataset, number), asked, models, made_from, run, **how)
             paths += [row.path for row in rows]
         entries, noted = entries_of(self._runs(paths)), self._judged_by()
+        shown = self.drawn or self.questions[0]
+        runs = (run_path(self.out / shown.dataset, label) for label in ("closed-book", "kbm-acc"))
+        case_study = design.case_study(*map(iter_lines, runs))
+        cases = [] if case_study is None else [case_study]
         if self.drawn is None:
-            return [grid.noted(*noted) for grid in kbm_tables(entries)]
+            return [*(grid.noted(*noted) for grid in kbm_tables(entries)), *cases]
         both = self._collected(self.drawn, "figure2", self.retriever)
         golds = {quiz_key(one.question): one.answers for one in as_examples(self.drawn.examples)}
         masking = MaskingRetriever(self.retriever, lambda query: golds.get(quiz_key(query), ()))
         masked = self._collected(self.drawn, "figure2", masking)
         accuracies = {quiz_key(one.quiz): float(one.accuracy) for one in from_memory(both).quizzes}
         grids = [grid.noted(*noted) for grid in kbm_tables(entries, accuracies)]
-        return [*grids, *design.drawn_tables(self.drawn.dataset, both, masked)]
+        return [*grids, *cases, *design.drawn_tables(self.drawn.dataset, both, masked)]
 
     def _judged_by(self) -> list[str]:
         """What tables say of a language model that scores answers."""
@@ -176,9 +181,8 @@ class _Run:
 
     def _runs(self, paths: list[Path]) -> list[Any]:
         """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""
-        if self.own.judge_lm is None:
+        if (lm := self.own.build()) is None:
             return [read_brief(path) for path in paths]
-        lm = build_lm(self.own.judge_lm, api_base=self.own.judge_api_base)
         with Bars() as bars:
             runs, failed = design.judged(
                 [read_run(path) for path in paths],
@@ -217,6 +221,7 @@ class _Run:
             retriever=retriever,
             top_k=design.DESIGN["settings"]["top_k"],
             tries=self.own.draws,
+            judge_lm=self.own.build(),
             in_flight=self.options.in_flight,
         )
         if found.left_out:

@@ -161,6 +161,23 @@ class BoundaryLMOptions:
 
 
 @dataclass(frozen=True)
+class JudgeLMOptions:
+    """The language model that scores open Chinese answers, as KBM's does."""
+
+    panel = _MODELS
+
+    judge_lm: str | None = lm_option(
+        "Decides which answers to open Chinese questions are right, as in KBM's paper; exact match does by default."
+    )
+    judge_api_base: str | None = server_of("--judge-lm")
+
+    def build(self) -> dspy.BaseLM | None:
+        from keqa.lms import build_lm
+
+        return None if self.judge_lm is None else build_lm(self.judge_lm, api_base=self.judge_api_base)
+
+
+@dataclass(frozen=True)
 class ProgramOptions:
     """The one program that a command asks, and the index that it searches."""
 

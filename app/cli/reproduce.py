@@ -21,6 +21,7 @@ from keqa.cli.options import (
     IN_FLIGHT,
     INDEX,
     RETRY_FAILED,
+    JudgeLMOptions,
     LanguageModels,
     RunOptions,
     lm_option,
@@ -130,7 +131,7 @@ class KSOptions:
 
 
 @dataclass(frozen=True)
-class KBMOptions:
+class KBMOptions(JudgeLMOptions):
     """The options of the preset kbm, beside those of all presets."""
 
     panel = "The preset kbm"
@@ -140,10 +141,6 @@ class KBMOptions:
         "is trained on draws of the training questions."
     )
     draws: int = option("Answers drawn to a question, of Figure 2 and to learn from.", default=30, min=5, max=1000)
-    judge_lm: str | None = lm_option(
-        "Decides which answers to open Chinese questions are right, as in the paper; exact match does by default."
-    )
-    judge_api_base: str | None = server_of("--judge-lm")
 
 
 @dataclass(frozen=True)
@@ -179,7 +176,7 @@ def reproduce(
     models: Annotated[LanguageModels, PRESETS],
     paper: PaperOptions,
     ks_llm: KSOptions,
-    kbm: KBMOptions,
+    kbm: Annotated[KBMOptions, KBMOptions.panel],
     real: RealOptions,
 ) -> None:
     """Rerun commands whose figures are known, and report OK or the difference for each.

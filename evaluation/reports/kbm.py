@@ -12,6 +12,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
@@ -26,10 +27,11 @@ COLUMNS = ("A/E", "Rnd", "Rat")
 _RATIO = "question retrieval ratio"
 _AVERAGE = "Avg."
 _EFFICIENCY = ("A/E", "call rate", "tokens", "milliseconds")
-_SPENT = ("tokens read", "seconds")
+_READ = "task tokens read"
 _BOUNDS = (0.2, 0.4, 0.6, 0.8)
 # From how many of the passages that name the answer on a group of questions begins.
 _FREQUENCIES = {0: "none", 1: "1", 2: "2", 3: "3 to 5", 6: "6 or more"}
+_OF_TASK = "Tokens are those of the LM that answers: the paper's seem to leave out the boundary model's."
 _SCORED = (
     "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own ratio"
 )
@@ -225,7 +227,7 @@ def _efficiency(found: Compared) -> Grid:
     for entry in found.rows:
         row, (score, _, ratio) = _published_row(entry), found.means(entry, over)
         lines = [entry.within(group) for group in over]
-        spent = [[value for some in lines if (value := measure(of, some)) is not None] for of in _SPENT]
+        spent = [[value for some in lines if (value := measure(of, some)) is not None] for of in (_READ, "seconds")]
         tokens, seconds = map(mean, spent)
         milliseconds = None if seconds is None else 1000 * seconds
         cells = (score, ratio, number(tokens, 0), number(milliseconds, 0))
@@ -235,7 +237,8 @@ def _efficiency(found: Compared) -> Grid:
             cell = _printed(value) if of in _EFFICIENCY[:2] else number(value, 0)
             rows[-1].append((f"{of} in the paper", cell))
     note = (
-        "Tokens read and milliseconds are for one question, the latter where no cache answered; means over data sets."
+        "Tokens read and milliseconds are for one question, the latter where no cache answered; means over data sets. "
+        f"{_OF_TASK}"
     )
     return table("kbm-table5", "KBM's Table 5: efficiency", rows, note)
 
@@ -251,10 +254,10 @@ def _judged_again(found: Compared) -> Grid | None:
         read = [entry is found.retrieval] * len(lines) if entry not in found.judged else read
         rows.append([("method", text(entry.title)), ("A/E", number(_score(lines)))])
         rows[-1] += [("Rat", share(_searched(lines))), ("passages read", share(mean(read)))]
-        rows[-1].append(("tokens read", number(measure("tokens read", lines), 0)))
+        rows[-1].append(("tokens read", number(measure(_READ, lines), 0)))
     note = (
         "With double judgement a question that was searched for is judged again with its passages, which are read only "
-        "where they settle it (KBM, first version, Figures 7 and 8, which print no numbers)."
+        f"where they settle it (KBM, first version, Figures 7 and 8, which print no numbers). {_OF_TASK}"
     )
     return table("kbm-first-figure8", "Double judgement", rows, note)
 
@@ -310,11 +313,14 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
     if len(models) < 2:
         return None
     groups = groups_of([row for one in models for row in one.rows])
+    # The first language model may have been asked further data sets, which compare nothing.
+    if not (groups := [group for group in groups if all(one.judged[0].within(group) for one in models)]):
+        return None
     rows: list[list[Named]] = []
     ruled = set()
     for one in models:
         ruled.add(len(rows))
-        for entry in one.rows:
+        for entry in (row for row in one.rows if any(row.within(group) for group in groups)):
             cells = [cell for group in groups for cell in one.figures(entry, group)]
             rows.append([("language model", text(one.lm)), ("method", text(_plain(entry))), *cells])
     notes = [f"{_SCORED} scores in expectation. Rat: the share of questions that were searched for."]
@@ -349,7 +355,7 @@ def _frequencies(found: Compared) -> Grid | None:
 
 
 def _masked(entries: Sequence[Entry]) -> Grid | None:
-    """Figure 9: what language models answer from passages in which the gold answers are masked."""
+    """Figure 9: what language models answer of each data set from passages in which the gold answers are masked."""
     names = ("closed-book", "rag", "rag-masked")
     found = {lm: [of_method(rows, name) for name in names] for lm, rows in by_lm(entries).items()}
     masked = {lm: [row for row in rows if row is not None] for lm, rows in found.items() if None not in rows}
@@ -357,13 +363,15 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
         return None
     several = len(masked) > 1
     titles = [_plain(row) for row in next(iter(masked.values()))]
+    sets = dict.fromkeys(one for found in masked.values() for row in found for one, _, _ in row.lines)
     rows: list[list[Named]] = []
-    for lm, (memory, retrieval, hidden) in masked.items():
-        asked = shared([hidden, memory, retrieval])
-        for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))):
+    for dataset, (lm, (memory, retrieval, hidden)) in product(sets, masked.items()):
+        asked = shared([hidden, memory, retrieval], _whole([memory], dataset))
+        for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))) if asked else ():
             some = [one for one in asked if memory.lines[one].right in wanted]
             lines = [row.of(some) for row in (memory, retrieval, hidden)]
-            rows.append([("language model", text(lm))] if several else [])
+            rows.append([("data set", text(dataset))] if len(sets) > 1 else [])
+            rows[-1] += [("language model", text(lm))] if several else []
             rows[-1] += [("from memory", text(name)), ("questions", count(len(some)))]
             rows[-1] += [(title, number(_score(one))) for title, one in zip(titles, lines, strict=True)]
             rows[-1].append(("says it does not know", share(mean([not line.answered for line in lines[-1]]))))
@@ -374,4 +382,4 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
         "masked passages is what the passages led astray; what answers MASK copies (KBM, section 2.1 and Figure 9).",
         *([_remark("sizes")] if several else []),
     ]
-    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=range(0, len(rows) * several, 3))
+    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=range(3, len(rows), 3))

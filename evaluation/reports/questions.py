@@ -35,7 +35,7 @@ STEPS = ("quiz answering", "assessment", "everything else")
 
 NUMBERS = (
     *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples", "calls", "tokens", "seconds"),
-    *("tokens read", "tokens written", "question retrieval ratio"),
+    *("tokens read", "tokens written", "task tokens read", "question retrieval ratio"),
     *(f"settled by {way}" for way in get_args(Way)),
     *("citation recall", "citation precision", "answer contained", "list recall", "list precision"),
     *(f"{role} {what}" for role in ROLES for what in ("samples", "tokens")),
@@ -265,6 +265,7 @@ def _numbers(line: RunLine) -> "array[float]":
         "tokens": total.tokens,
         "tokens read": total.prompt_tokens,
         "tokens written": total.completion_tokens,
+        "task tokens read": cost.by_role.get(ROLES[0], CallCost()).prompt_tokens,
     }
     for role in ROLES:
         spent = cost.by_role.get(role, CallCost())

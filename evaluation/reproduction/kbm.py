@@ -5,7 +5,7 @@ them (ALL RAG), so that either indicator, accuracy or certainty, is known on bot
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -13,37 +13,38 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dspy
-from dspy import lm15
 from dspy.utils.exceptions import DSPyError
 
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.question import quiz_key
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.reports.effect import CHANGES, INDICATORS, correlation, intervals
-from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text, without_empty
 from keqa.evaluation.reports.published import paper, published
 from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
 from keqa.evaluation.reproduction.training import verdicts
 from keqa.metrics.answers import normalize
 from keqa.optimize.asking import Progress
 from keqa.optimize.boundary import Collected, CollectedQuiz
+from keqa.optimize.boundary.collect import contains
 from keqa.programs.boundary.light import certainty
+from keqa.programs.calls.errors import CallError
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.registry import Spec, parse_spec
 from keqa.retrievers.masking import MASK
-from keqa.signatures.boundary import accuracy_prompt
 
 DESIGN: dict[str, Any] = paper("kbm")["experiments"]
 """The paper's rows, settings and data sets."""
 
 _ROUNDED = 12
-_LONGEST = 8
 # Accuracy and the first version's certainty, 1 - H, from which on the language model answers by itself.
 _THRESHOLDS = (("accuracy", "> .8", 0.8), ("certainty", "> .8", 0.8), ("accuracy", "\u2265 .9", 0.9))
 
 
-def specs_of(dataset: str, model: Path | None, *, light: bool) -> list[Spec]:
-    """The rows on a data set: those with the boundary model are called by the judgement that counts."""
+def specs_of(dataset: str, model: Path | None, *, light: bool, other: bool = False) -> list[Spec]:
+    """The rows on a data set, of the first LM or an `other`; those with a boundary model are called by what counts."""
+    if other and dataset in DESIGN["sized"]["sets"]:
+        return list(map(parse_spec, DESIGN["sized"]["rows"]))
     found = [parse_spec(row) for row in DESIGN["rows"]]
     for label, arguments in DESIGN["model"].items():
         found.append(replace(parse_spec("kbm"), arguments={"model": str(model), **arguments}, label=f"kbm-{label}"))
@@ -55,10 +56,11 @@ def specs_of(dataset: str, model: Path | None, *, light: bool) -> list[Spec]:
 
 
 class Sides(NamedTuple):
-    """A question without and with passages, by the draws of either."""
+    """A question without and with passages, and with masked ones where these were read, by the draws of each."""
 
     memory: CollectedQuiz
     read: CollectedQuiz
+    masked: CollectedQuiz | None = None
 
     @property
     def accuracy(self) -> Fraction:
@@ -72,9 +74,12 @@ class Sides(NamedTuple):
 
     def change(self, indicator: str) -> str:
         """What passages did to an indicator."""
-        after = {"accuracy": self.read.accuracy, "certainty": _certainty(self.read)}[indicator]
-        before = getattr(self, indicator)
+        before, after = _of(indicator, self.memory), _of(indicator, self.read)
         return CHANGES[1 + (after < before) - (after > before)]
+
+
+def _of(indicator: str, quiz: CollectedQuiz) -> float:
+    return float(quiz.accuracy) if indicator == "accuracy" else _certainty(quiz)
 
 
 def _certainty(quiz: CollectedQuiz) -> float:
@@ -82,11 +87,12 @@ def _certainty(quiz: CollectedQuiz) -> float:
     return round(certainty(quiz.signals(), "by_types"), _ROUNDED)
 
 
-def sides_of(collected: Collected) -> list[Sides]:
+def sides_of(collected: Collected, copied: Sequence[CollectedQuiz]) -> list[Sides]:
     """The questions that were drawn without and with passages."""
     read = {_key(quiz): quiz for quiz in collected.quizzes if quiz.reference is not None}
-    memory = (quiz for quiz in collected.quizzes if quiz.reference is None)
-    return [Sides(quiz, read[_key(quiz)]) for quiz in memory if _key(quiz) in read]
+    masked = {_key(quiz): quiz for quiz in copied}
+    memory = ((_key(quiz), quiz) for quiz in collected.quizzes if quiz.reference is None)
+    return [Sides(quiz, read[key], masked.get(key)) for key, quiz in memory if key in read]
 
 
 def _key(quiz: CollectedQuiz) -> tuple[str, ...]:
@@ -95,26 +101,27 @@ def _key(quiz: CollectedQuiz) -> tuple[str, ...]:
 
 def drawn_tables(dataset: str, collected: Collected, masked: Collected | None) -> list[Grid]:
     """Figure 2, the first version's thresholds and, of draws from masked passages, its Figure 2."""
-    sides = sides_of(collected)
+    copied = [] if masked is None else [quiz for quiz in masked.quizzes if quiz.reference is not None]
+    sides = sides_of(collected, copied)
     if not sides:
         return []
-    copied = [] if masked is None else [quiz for quiz in masked.quizzes if quiz.reference is not None]
     found = [_impacts(dataset, sides), _thresholds(dataset, sides)]
     return [*found, _copied(dataset, copied)] if copied else found
 
 
 def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
-    """Figure 2: what passages do, by accuracy and by certainty, each with its own changes."""
+    """Figure 2, and the first version's Figure 3: what passages do, by accuracy and by certainty."""
     rows: list[list[Named]] = []
     for indicator in INDICATORS:
-        for interval, part in intervals(sides, indicator).items():
+        for interval, part in {**intervals(sides, indicator), f"{indicator}, all": sides}.items():
             changes = Counter(one.change(indicator) for one in part)
             rows.append([("without passages", text(interval))])
             rows[-1].append(("questions", count(len(part))))
             rows[-1] += [(name, share(changes[name] / len(part) if part else None)) for name in CHANGES]
-            for head, of in (("LLM Only", "memory"), ("ALL RAG", "read")):
-                right = mean([float(getattr(one, of).accuracy) for one in part])
-                rows[-1].append(((head, "accuracy"), number(right)))
+            for name in INDICATORS:
+                for head, of in (("LLM Only", "memory"), ("ALL RAG", "read"), ("MASK RAG", "masked")):
+                    drawn = [quiz for one in part if (quiz := getattr(one, of)) is not None]
+                    rows[-1].append(((head, name), number(mean([_of(name, quiz) for quiz in drawn]))))
     measured = correlation(sides)
     correlated = (
         "Too few questions, or too much alike, for a correlation."
@@ -126,7 +133,8 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
         "indicator is higher, the same, lower with passages than without (KBM, section 2.2). Certainty is 1 - H / log "
         f"k over the k types of answers. {correlated} {paper('kbm')['remarks']['figure2']}"
     )
-    return table("kbm-figure2", "KBM's Figure 2: what passages do", rows, note, ruled={len(rows) // 2})
+    title = "KBM's Figure 2: what passages do"
+    return table("kbm-figure2", title, without_empty(rows), note, ruled={len(rows) // 2})
 
 
 def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:
@@ -188,6 +196,23 @@ def _normal(quiz: CollectedQuiz, answer: str) -> str:
     return str(normalize(answer, quiz.answer_type, quiz.choices))
 
 
+def case_study(memory: Iterable[RunLine], judged: Iterable[RunLine]) -> Grid | None:
+    """Figure 7: for each way that a question can go right, one that did, without and with the boundary model."""
+    alone = {line.id: line for line in memory}
+    found: dict[str, list[Named]] = {}
+    for line in judged:
+        before, known = alone.get(line.id), line.record and next((one.known for one in line.record.quizzes), None)
+        if before is None or known is None or not line.right:
+            continue
+        said = "is right" if before.right else "is wrong" if before.answered else "does not tell"
+        heads = ("case", "question", "gold answer", "LLM Only", "KBM")
+        case = f"{'known' if known else 'unknown'}, and memory {said}"
+        cells = (case, line.question, line.answers[0], before.answer or "no answer", str(line.answer))
+        found.setdefault(case, list(zip(heads, map(text, cells), strict=True)))
+    note = "One question of each kind that the row with the boundary model, by accuracy, gets right (KBM, Figure 7)."
+    return table("kbm-figure7", "KBM's cases", found.values(), note) if found else None
+
+
 def judged(
     runs: Sequence[Run[RunLine]], lm: dspy.BaseLM, path: Path, *, in_flight: int, progress: Progress
 ) -> tuple[list[Run[QuestionRow]], int]:
@@ -202,16 +227,13 @@ def judged(
         if line.answer is not None and line.answer_type == "short" and not line.right
     }
 
-    def contains(pair: tuple[str, str]) -> bool | None:
-        message = lm15.Message.user(accuracy_prompt(*pair))
-        config = lm15.Config(max_tokens=_LONGEST, temperature=0.0)
+    def said(pair: tuple[str, str]) -> bool | None:
         try:
-            reply = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()[:1]
-        except DSPyError:
+            return contains(lm, *pair)
+        except (CallError, DSPyError):
             return None
-        return {"0": False, "1": True}.get(reply)
 
-    found = verdicts(asked, contains, path, about, "contains", in_flight, partial(progress, "judging answers"))
+    found = verdicts(asked, said, path, about, "contains", in_flight, partial(progress, "judging answers"))
     briefly = []
     for run in runs:
         rows = list(map(brief_of, run.lines))

@@ -4,14 +4,17 @@ With a retriever every quiz is there twice, without and with passages: LLM Only 
 kept in a journal as soon as they are made, so that collecting resumes after a kill and asks nothing twice.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import dspy
+from dspy import lm15
+from dspy.utils.exceptions import DSPyError
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.data.example import as_examples
@@ -23,7 +26,7 @@ from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.light import root_digest
-from keqa.programs.calls.errors import is_transient
+from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
@@ -33,6 +36,8 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
+from keqa.retrievers.text import is_chinese
+from keqa.signatures.boundary import accuracy_prompt
 from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import parse_jsonl, read_path, reasons
@@ -43,7 +48,7 @@ TOP_K = 10
 """So many passages it retrieves."""
 _LARGEST_FILE = 512 << 20
 _MOST_QUIZZES = 200_000
-
+_LONGEST_VERDICT = 8
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -133,12 +138,16 @@ def collect(
     tries: int = TRIES,
     store: SqliteStore | None = None,
     correct: Correctness = exact_match,
+    judge_lm: Any = None,
     in_flight: int = 8,
     dataset: str = "",
     split: str = "",
     progress: Progress = silent,
 ) -> Collected:
-    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds."""
+    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds.
+
+    Open Chinese answers that are not exactly right are judged by `judge_lm`, where it is given (see `contains`).
+    """
     asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")
@@ -148,6 +157,7 @@ def collect(
 
     wanted = [(one, retrieved) for retrieved in (False, True)[: 1 + (retriever is not None)] for one in asked]
     watch = FailureMonitor("collecting", len(wanted))
+    judge = None if judge_lm is None else cache(partial(contains, judge_lm))
 
     def drawn(place: tuple[Settled, bool]) -> CollectedQuiz | str:
         one, retrieved = place
@@ -155,11 +165,20 @@ def collect(
         how: dict[str, Any] = {}
         if retrieved and retriever is not None:
             hits = retriever.search(str(one.quiz.resolved), top_k)
-            how = {"passages": [hit.passage.rendered for hit in hits], "reader": program.answering.answer}
+            # Where nothing is found, memory answers.
+            reader = program.answering.answer if hits else None
+            how = {"passages": [hit.passage.rendered for hit in hits], "reader": reader}
         found = run_blocking(lambda: session.run(examination.every_draw(**one.asked(), **how)))
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
         reference = "\n\n".join(how["passages"]) if how else None
-        return _collected(one, found, correct, reference) if failed is None else failed
+        try:
+            return _collected(one, found, correct, reference, judge) if failed is None else failed
+        except CallError as error:
+            return error.cause
+        except DSPyError as error:
+            if not is_transient(type(error).__name__):
+                raise
+            return type(error).__name__
 
     def count(made: CollectedQuiz | str) -> None:
         cause = made if isinstance(made, str) else None
@@ -169,6 +188,16 @@ def collect(
     kept = [one for one in made if isinstance(one, CollectedQuiz)]
     lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
     return Collected(kept, dataset, split, lm, tries, len(wanted) - len(kept))
+
+
+def contains(lm: Any, predicted: str, answer: str) -> bool:
+    """Whether a prediction contains the answer, as a language model says (KBM, first version, Figure 13)."""
+    message = lm15.Message.user(accuracy_prompt(predicted, answer))
+    config = lm15.Config(max_tokens=_LONGEST_VERDICT, temperature=0.0)
+    reply = str(lm(lm15.Request(model=lm.model, messages=(message,), config=config)).text or "").strip()
+    if reply[:1] not in ("0", "1"):
+        raise CallError("NoVerdict", f"{reply!r} is neither 0 nor 1", unusable=True)
+    return reply[0] == "1"
 
 
 def write_collected(collected: Collected, path: Path) -> None:
@@ -212,10 +241,19 @@ def validated(kind: type[BaseModel], value: Any, path: str | Path, number: int) 
         raise InputError(f"{path}, line {number}: {reasons(error)}") from None
 
 
-def _collected(asked: Settled, found: Draws, correct: Correctness, reference: str | None) -> CollectedQuiz:
+def _collected(
+    asked: Settled,
+    found: Draws,
+    correct: Correctness,
+    reference: str | None,
+    judge: Callable[[str, str], bool] | None,
+) -> CollectedQuiz:
+    judged = judge if asked.answer_type == "short" and is_chinese(str(asked.quiz.resolved)) else None
     draws = []
     for draw in found.made:
         right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
+        if judged is not None and draw.answer is not None and not right:
+            right = any(judged(draw.answer, gold) for gold in asked.golds)
         given = {name: getattr(draw, name) for name in ("probability", "first_token")}
         # Without the rounding errors of logarithms.
         likely = {name: None if one is None else min(1.0, max(0.0, one)) for name, one in given.items()}

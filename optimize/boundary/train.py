@@ -27,12 +27,12 @@ from keqa.optimize.boundary.check import Figures, check_model, figures_of, readi
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, from_memory, quizzes_of
 from keqa.optimize.logistic import FOLDS, Fit
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
-from keqa.programs.boundary.asked import MOST_EXAMPLES, KnownQuiz, balanced
+from keqa.programs.boundary.asked import MOST_EXAMPLES, KnownQuiz, PromptLanguage, assessment_of, balanced
 from keqa.programs.boundary.light import Aspect, CertaintyTarget, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
-from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
+from keqa.signatures.boundary import assessment_reply
 
 EMBEDDER = "hashing-256"
 """The embedder that ships, with vectors as short as a few hundred quizzes can bear."""
@@ -210,7 +210,7 @@ def train_finetuned(
     lm: str,
     folder: str | Path,
     *,
-    language: Language = "en",
+    language: PromptLanguage = "auto",
     soft_labels: bool = False,
     training: Mapping[str, Any] | None = None,
     progress: Progress = lambda step, steps, loss: None,
@@ -223,7 +223,8 @@ def train_finetuned(
     options = TrainingOptions.of({**defaults, **own})
     shown = [_conversation(quiz, language, soft_labels) for quiz in learned]
     done = fine_tune(lm, shown, folder, options, progress=progress)
-    how = {"threshold": TAU, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
+    how = {"threshold": TAU, "soft_labels": soft_labels, "training": options.spec()}
+    how |= {"minutes": done.minutes, "left_out": done.left_out}
     place, about = str(done.folder), _about(collected, learned, base=lm[:_LONGEST], **how)
     weights = fingerprint(place)
     made: dict[str, Any] = {"language": language, "weights": weights, "certainty": "by_types"}
@@ -231,9 +232,9 @@ def train_finetuned(
     return _trained(model, check_model(model, [Collected(rest)]))
 
 
-def _conversation(quiz: CollectedQuiz, language: Language, soft: bool) -> TrainingConversation:
+def _conversation(quiz: CollectedQuiz, language: PromptLanguage, soft: bool) -> TrainingConversation:
     reply = assessment_reply(*labels(quiz))
-    prompt = assessment_prompt(quiz.quiz, quiz.choices, quiz.reference, language)
+    prompt = assessment_of(language, quiz.quiz, quiz.choices, quiz.reference)
     places = [
         SoftChoice(reply.index(f'"{name}": "') + len(name) + 5, {"True": share, "False": 1 - share})
         for name, share in zip(("mastery", "certainty"), shares(quiz), strict=True)

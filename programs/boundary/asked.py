@@ -39,6 +39,7 @@ from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
 from keqa.programs.records import digest
 from keqa.programs.stages.probabilities import LOGPROBS, first_tokens, likelihood, tells_no_probabilities
+from keqa.retrievers.text import is_chinese
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt
 
@@ -46,6 +47,9 @@ MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""
 _ALTERNATIVES, _LONGEST_REPLY = 1000, 48
 _VERDICTS = ("True", "False")
+
+PromptLanguage = Language | Literal["auto"]
+"""Which of KBM's prompts is asked; ``auto`` asks each question in the one of its own language, as the paper does."""
 
 
 class AskedModel(SavedModel):
@@ -80,13 +84,13 @@ class FinetunedModel(AskedModel):
     """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one."""
 
     kind: Literal["finetuned"] = "finetuned"
-    language: Language = "en"
+    language: PromptLanguage = "en"
     weights: Annotated[str, Field(max_length=100)]
     # Where its language model is, is not written.
     lm: Annotated[str, Field(max_length=4096)] | None = Field(default=None, exclude=True)
 
     def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
-        prompt = assessment_prompt(quiz, draws.choices, reference, self.language)
+        prompt = assessment_of(self.language, quiz, draws.choices, reference)
         scored = _reply_tokens(lm, prompt, MASTERY)
         mastery, certainty = (_probability(scored, name) for name in ("mastery", "certainty"))
         if certainty is None:
@@ -115,6 +119,14 @@ class FinetunedModel(AskedModel):
     def spec(self) -> dict[str, Any]:
         """Kind, what it reads, its language, and the fingerprint of its weights."""
         return {"kind": self.kind, "reads": self.reads, "language": self.language, "weights": self.weights}
+
+
+def assessment_of(
+    language: PromptLanguage, quiz: str, choices: Sequence[str] = (), reference: str | None = None
+) -> str:
+    """What a fine-tuned model reads of a quiz."""
+    own: Language = "zh" if is_chinese(quiz) else "en"
+    return assessment_prompt(quiz, choices, reference, own if language == "auto" else language)
 
 
 def _reply_tokens(lm: Any, prompt: str, begun: str) -> list[lm15.TokenLogprob]:

@@ -104,6 +104,7 @@ def test_lm_calls_are_tries_and_requests_are_what_was_sent(line, run):
     lines = [brief_of(drawn)]
     expected = {"samples": 21, "task samples": 8, "consistency samples": 3, "utility samples": 10, "requests": 15}
     expected |= {"calls": 14, "tokens": 4293, "task tokens": 60, "consistency tokens": 203, "utility tokens": 4030}
+    expected |= {"tokens read": 4250, "task tokens read": 50}
     assert {name: measure(name, lines) for name in expected} == expected
     assert not lines[0].timed
     # Beside the paper's costs stand those of the task role.

@@ -415,13 +415,13 @@ def test_kbms_tables_with_the_papers_figures_beside(run, line, quiz):
 
 
 def test_other_language_models_stand_beside_those_of_the_paper_on_its_data(run, line, quiz):
-    def of(dataset):
-        made = [
-            Run(one.header.model_copy(update={"configuration": RunSettings(models={"task": {"model": lm}})}), one.lines)
-            for lm in ("small", "large")
-            for one in kbm(run, line, quiz, dataset)
-        ]
-        return grids_of(made)["kbm-table4"]
+    def on(lm, made):
+        configuration = RunSettings(models={"task": {"model": lm}})
+        return [Run(one.header.model_copy(update={"configuration": configuration}), one.lines) for one in made]
+
+    def of(dataset, *more):
+        made = [one for lm in ("small", "large") for one in on(lm, kbm(run, line, quiz, dataset))]
+        return grids_of([*made, *more])["kbm-table4"]
 
     assert shown(of("nq"))[6:9] == [
         ["GPT-4o, in the paper", "LLM", "55.6 %", "", ""],
@@ -429,6 +429,18 @@ def test_other_language_models_stand_beside_those_of_the_paper_on_its_data(run, 
         ["GPT-4o, in the paper", "Prompt", "55.7 %", "56.6 %", "18.0 %"],
     ]
     assert (len(of("nq").rows), len(of("mine").rows), len(of("mine").notes)) == (6 + 3 * 6, 6, 1)
+    # What one of them alone was asked compares nothing.
+    further = of("nq", *on("small", kbm(run, line, quiz, "mmlu")))
+    assert [column.full for column in further.columns[2:]] == ["nq A/E", "nq Rnd", "nq Rat"]
+
+
+def test_what_is_masked_is_told_of_each_data_set(run, line):
+    rows = ("closed-book", "rag", "rag-masked")
+    made = [run(name, [line(0, n)], dataset=of) for n, of in ((1.0, "webqa"), (0.0, "nq")) for name in rows]
+    assert [row[:4] for row in shown(grids_of(made)["kbm-figure9"])] == [
+        *(["webqa", "right", "1", "1.000"], ["webqa", "wrong", "0", ""], ["webqa", "all", "1", "1.000"]),
+        *(["nq", "right", "0", ""], ["nq", "wrong", "1", ".000"], ["nq", "all", "1", ".000"]),
+    ]
 
 
 @pytest.fixture(scope="module")

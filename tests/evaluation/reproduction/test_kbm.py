@@ -5,7 +5,7 @@ import pytest
 from dspy import lm15
 from fixtures.run_files import make_line, make_run, shown
 
-from keqa.evaluation.reproduction.kbm import drawn_tables, judged, specs_of
+from keqa.evaluation.reproduction.kbm import case_study, drawn_tables, judged, specs_of
 from keqa.optimize.boundary import Collected, CollectedQuiz
 from keqa.programs.boundary.light import root_digest
 from keqa.signatures.boundary import accuracy_prompt
@@ -42,20 +42,25 @@ def table_of(name, *drawn):
 def test_each_indicator_has_changes_of_its_own(collected):
     grid = table_of("kbm-figure2", "webqa", collected, None)
     rows = {row[0]: row[1:] for row in shown(grid)}
-    nothing = ["0", "", "", "", "", ""]
-    # Questions; beneficial, neutral, harmful; accuracy without and with passages.
+    nothing = ["0", "", "", "", "", "", "", ""]
+    # Questions; beneficial, neutral, harmful; accuracy without and with passages, and certainty.
     assert rows == {
-        "accuracy [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".000", "1.000"],
+        "accuracy [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".000", "1.000", "1.000", "1.000"],
         "accuracy [.2, .4)": nothing,
-        "accuracy [.4, .6)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000"],
+        "accuracy [.4, .6)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000", ".000", "1.000"],
         "accuracy [.6, .8)": nothing,
-        "accuracy [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".950", ".700"],
-        "certainty [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000"],
+        "accuracy [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".950", ".700", ".766", ".266"],
+        "accuracy, all": ["4", "50.0 %", "25.0 %", "25.0 %", ".600", ".850", ".633", ".633"],
+        "certainty [0, .2)": ["1", "100.0 %", "0.0 %", "0.0 %", ".500", "1.000", ".000", "1.000"],
         "certainty [.2, .4)": nothing,
-        "certainty [.4, .6)": ["1", "0.0 %", "100.0 %", "0.0 %", ".900", ".900"],
+        "certainty [.4, .6)": ["1", "0.0 %", "100.0 %", "0.0 %", ".900", ".900", ".531", ".531"],
         "certainty [.6, .8)": nothing,
-        "certainty [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".500", ".750"],
+        "certainty [.8, 1]": ["2", "0.0 %", "50.0 %", "50.0 %", ".500", ".750", "1.000", ".500"],
+        "certainty, all": ["4", "25.0 %", "50.0 %", "25.0 %", ".600", ".850", ".633", ".633"],
     }
+    masked = Collected([quiz(number, {"Bo": 1, "MASK": 9}, "MASK governs.") for number in range(2)])
+    beside = table_of("kbm-figure2", "webqa", collected, masked).records[-1]
+    assert (beside["accuracy MASK RAG"], beside["certainty MASK RAG"]) == (0.1, pytest.approx(0.531, abs=1e-4))
     assert "correlation of accuracy and certainty: -.0" in grid.notes[0]
     assert drawn_tables("webqa", Collected(collected.quizzes[:4]), None) == []
 
@@ -89,7 +94,26 @@ def test_rows_with_the_boundary_model_and_where_it_judges_again(tmp_path):
     assert found["kbm-cer"] == {"model": model, "of": "certainty"}
     assert found["kbm-again"] == {"model": model, "rejudge": True}
     assert specs_of("mmlu", tmp_path / "kbm.json", light=True)[-1].arguments == {"rejudge": True}
-    assert specs_of("nq", tmp_path / "kbm.json", light=False)[-1].label == "kbm-cer"
+    assert specs_of("nq", tmp_path / "kbm.json", light=False, other=True)[-1].label == "kbm-cer"
+    sized = [spec.label for spec in specs_of("sogouqa", None, light=False, other=True)]
+    assert sized == ["closed-book", "rag", "rag-masked"]
+
+
+def test_a_case_of_each_way_to_be_right():
+    def lines(*right, known=(None,) * 4, says=""):
+        quizzes = [[{"index": 1, "text": "Who?", "source": "memory", "known": one}] for one in known]
+        made = [make_line(n, float(some), quizzes=quizzes[n]) for n, some in enumerate(right)]
+        return [one.model_copy(update={"answer": says or one.answer}) for one in made]
+
+    alone = lines(1, 0, 0, 1, says="I do not know.")
+    alone[2] = alone[2].model_copy(update={"answer": "Al"})
+    grid = case_study(alone, lines(1, 1, 1, 0, known=(True, False, False, False)))
+    assert [(row[0], row[1], row[3]) for row in shown(grid)] == [
+        ("known, and memory is right", "Question 0?", "I do not know."),
+        ("unknown, and memory does not tell", "Question 1?", "I do not know."),
+        ("unknown, and memory is wrong", "Question 2?", "Al"),
+    ]
+    assert case_study(alone, lines(0, 0, 0, 0)) is None
 
 
 class Judge:

@@ -112,7 +112,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> FineTuned:
         progress(1, 3, 0.5)
         seen.update(model=model, shown=shown, place=place, options=options)
-        return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
+        return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=2, loss=0.5)
 
     monkeypatch.setattr(training, "fine_tune", fine_tune)
 
@@ -148,7 +148,7 @@ def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune, tmp_path):
     assert isinstance(model, FinetunedModel)
     assert model.lm == str(tmp_path / "boundary.json.lm")
     assert model.weights == fingerprint(model.lm)
-    assert model.language == "en"
+    assert model.language == "auto"
     assert len(model.roots) == 16
     assert {*model.roots} < {root_digest(f"{number}") for number in range(20)}
     # All of them are judged, as their language model says.
@@ -163,6 +163,7 @@ def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune, tmp_path):
         "soft_labels": False,
         "training": seen["options"].spec(),
         "minutes": 1.5,
+        "left_out": 2,
         "held_out": held_out.as_json(),
     }
     assert set(model.roots).isdisjoint(
@@ -178,6 +179,11 @@ def test_the_prompt_is_of_the_language_and_has_the_options(tune):
     assert {prompt_of(one) for one in seen["shown"]} < {
         assessment_prompt(one.quiz, ["Bo", "Al"], None, "zh") for one in choices
     }
+    # By default each question is asked in its own language.
+    chinese = [one.model_copy(update={"quiz": f"城市{number}的市长是谁?"}) for number, one in enumerate(choices[:20])]
+    _, seen = tune([replace(some, quizzes=[*chinese, *choices[20:]])])
+    begun = {prompt_of(one)[:2] for one in seen["shown"] if "市长" in prompt_of(one)}
+    assert (begun, {prompt_of(one)[:2] for one in seen["shown"]}) == ({"给定"}, {"给定", "Pl"})
 
 
 def with_nine_right() -> Collected:

@@ -4,7 +4,9 @@ import importlib
 import json
 from fractions import Fraction
 
+import dspy
 import pytest
+from conftest import SayingEngine
 from dspy.lm15 import ServerError
 
 from keqa.data.example import Example
@@ -14,6 +16,7 @@ from keqa.optimize.boundary.collect import quizzes_of, write_private
 from keqa.programs import KEQA
 from keqa.programs.boundary.light import root_digest
 from keqa.retrievers import Hit, Passage
+from keqa.signatures.boundary import accuracy_prompt
 from keqa.storage.journal import Journal
 
 # The package exports the function under the name of its module.
@@ -74,6 +77,9 @@ def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(program, tmp
     assert all(passage in shown[0] for passage in passages)
     write_collected(found, tmp_path / "quizzes.jsonl")
     assert read_collected(tmp_path / "quizzes.jsonl") == found
+    # Where nothing is found, memory is asked once more.
+    _, read = collect(program(reply)[0], [AGAIN], retriever=Towns(), top_k=0, tries=3).quizzes
+    assert ([draw.text for draw in read.draws], read.reference, len(shown)) == (["Al"] * 3, "", 3)
 
 
 def test_quizzes_are_gold_ones_and_each_is_there_once():
@@ -104,6 +110,29 @@ def test_what_is_collected(program, tmp_path):
     write_collected(found, tmp_path / "quizzes.jsonl")
     assert read_collected(tmp_path / "quizzes.jsonl") == found
     assert (tmp_path / "quizzes.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_open_chinese_answers_are_judged_by_a_language_model(program):
+    said = {"在北京市。": "1", "上海": "0", "广州": "?"}
+    asked = []
+
+    def judge(request):
+        text = str(request.messages[-1].text)
+        asked.append(text)
+        return next(reply for answer, reply in said.items() if f"预测: {answer}\n" in text)
+
+    lm = dspy.LM("scripted/judge", engine=SayingEngine(judge), cache=False)
+    wanted = [Example("t4", "中国的首都是哪里?", ("北京",)), Example("t5", "Who governs Marton?", ("北京",))]
+    for answer, right in (("在北京市。", 1), ("上海", 0), ("北京", 1)):
+        made, _ = program(lambda name, inputs, config, answer=answer: {"answer": answer})
+        found = collect(made, wanted, tries=3, judge_lm=lm)
+        # An English question is exactly right or wrong.
+        assert [quiz.accuracy for quiz in found.quizzes] == [right, answer == "北京"]
+    # Each answer is judged once, and one that is exactly right not at all.
+    assert asked == [accuracy_prompt(answer, "北京") for answer in list(said)[:2]]
+    # What cannot be judged has no label.
+    made, _ = program(lambda name, inputs, config: {"answer": "广州"})
+    assert collect(made, [*wanted, TWO], tries=3, judge_lm=lm).left_out == 1
 
 
 def test_an_lm_without_probabilities(program):
