@@ -255,6 +255,8 @@ def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
         [f"## {country}", "### Holidays"] for country in ("France", "Spain") for _ in range(len(found) // 2)
     ]
     assert len(found) > 4
+    more = read(tmp_path / "d.md", f"# Rules\nOurs.\n{long}## Rafts\n".encode())
+    assert [one.text for one in more] == [*(one.text for one in found[:-1]), f"{found[-1].text}\n## Rafts"]
     deep = read(tmp_path / "e.md", f"# A\n## {'b' * 200}\n### {'c' * 200}\n#### D\nText.\n# E\n".encode())
     assert deep[0].text.splitlines()[-3:] == ["#### D", "Text.", "# E"]
     assert deep[0].place.heading == f"{'c' * 200} › D"

@@ -51,6 +51,8 @@ def test_a_title_or_a_comment_above_the_head_is_none(text, expected):
         ("ship,\nAurora,N4\nBoreas,N5", "ship: Aurora; N4"),
         ("ship name,\nAurora,1921\nBoreas,1954", "ship name: Aurora; 1921"),
         ("ship\nAurora\nBoreas", "ship: Aurora"),
+        # A row that ends before the column of texts.
+        ("ship,text\nAurora,It sank\nBoreas", "It sank (ship: Aurora)"),
         # One column of texts that have commas in them.
         ("sentence\nIt rained\nIt rained, all day\nThen, at last, sun\nThen sun", "sentence: It rained"),
         ("Notes of May\nship,built", "Notes of May: ship; built"),
