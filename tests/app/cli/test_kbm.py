@@ -64,7 +64,7 @@ def test_rows_draws_and_tables_and_what_is_finished_is_not_asked_again(run, tmp_
     found = run().json()
     assert list(found) == [
         *("kbm-table1", "kbm-table5", "kbm-figure4", "kbm-figure8", "kbm-figure6", "kbm-figure9"),
-        *("kbm-figure2", "kbm-thresholds", "kbm-first-figure2"),
+        *("kbm-figure7", "kbm-figure2", "kbm-thresholds", "kbm-first-figure2"),
     ]
     rows = {row["method"]: row for row in found["kbm-table1"]}
     memory, always, prompt = (rows[name] for name in ("Closed book", "Always retrieve", "KBM (prompted)"))
