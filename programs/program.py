@@ -103,7 +103,7 @@ class Program(SharingLMs, Stage):
         super().__setattr__(name, value)
 
     def refuse_misspelt(self, name: str, value: Any) -> None:
-        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; a user's class has its own names."""
+        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; users' classes have their own."""
         kind, ours = type(self).__name__, type(self).__module__.startswith("keqa.")
         if not ours or name[:1] == "_" or name in self.__dict__ or hasattr(type(self), name):
             return
