@@ -60,9 +60,9 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
     from scipy.stats import ttest_1samp
 
     differences = _checked(_differences(a, b))
-    # Without spread the statistic is 0/0 or infinite, and scipy warns instead of answering.
-    if float(differences.min()) == float(differences.max()):
-        return 1.0 if float(differences[0]) == 0.0 else 0.5 ** (differences.size - 1)
+    # Without spread, but for rounding, the statistic is 0/0 or infinite, and scipy warns instead of answering.
+    if float(differences.max() - differences.min()) < 1e-9:
+        return 1.0 if abs(float(differences[0])) < 1e-9 else 0.5 ** (differences.size - 1)
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 

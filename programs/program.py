@@ -103,10 +103,10 @@ class Program(SharingLMs, Stage):
         super().__setattr__(name, value)
 
     def refuse_misspelt(self, name: str, value: Any) -> None:
-        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; a class may declare one."""
-        if name[:1] == "_" or name in self.__dict__ or hasattr(type(self), name):
+        """Raise AttributeError for a new name that is nearly a setting's, or ``lm``; users' classes have their own."""
+        kind, ours = type(self).__name__, type(self).__module__.startswith("keqa.")
+        if not ours or name[:1] == "_" or name in self.__dict__ or hasattr(type(self), name):
             return
-        kind = type(self).__name__
         if name == "lm":
             raise AttributeError(f"{kind} has no lm: give all roles one with set_lm(lm), or each its own with lms")
         if isinstance(value, str | Number) and (near := meant(name, self.Settings.model_fields, least=0.8)):

@@ -161,8 +161,9 @@ class _Run:
             paths += [row.path for row in rows]
         entries, noted = entries_of(self._runs(paths)), self._judged_by()
         shown = self.drawn or self.questions[0]
-        runs = (run_path(self.out / shown.dataset, label) for label in ("closed-book", "kbm-acc"))
-        case_study = design.case_study(*map(iter_lines, runs))
+        runs = [run_path(self.out / shown.dataset, label) for label in ("closed-book", "kbm-acc")]
+        # A row is left out where its language model cannot be asked.
+        case_study = design.case_study(*map(iter_lines, runs)) if {*runs} <= {*paths} else None
         cases = [] if case_study is None else [case_study]
         if self.drawn is None:
             return [*(grid.noted(*noted) for grid in kbm_tables(entries)), *cases]

@@ -44,7 +44,7 @@ def test_t_test_by_hand():
     # There p = 1 − t / √(2 + t²) = 1 − √(12 / 14).
     assert paired_t_test([2.0, 3.0, 4.0], [1.0, 1.0, 1.0]) == pytest.approx(1 - (12 / 14) ** 0.5)
     assert paired_t_test([0.5, 1.0, 0.0], [0.5, 1.0, 0.0]) == 1.0
-    assert paired_t_test([1.0, 1.0], [0.0, 0.0]) == 0.5  # two questions show nothing, however alike
+    assert paired_t_test([0.8, 0.7], [0.3, 0.2]) == 0.5  # two questions show nothing, however alike
 
 
 @pytest.mark.parametrize("bad", BAD)

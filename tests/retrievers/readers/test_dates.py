@@ -40,6 +40,8 @@ STATED = {
     # Of what it is about.
     "We met in Paris, 3 May 2024, and agreed.": "",
     "Born in Paris, 3 May 1924\nStudied in Rome": "",
+    "University of Oxford, June 2005\nLecturer": "",
+    "Dear Anna,\n3 May 2024\nis the day.": "",
     "灯塔于2019年5月6日发布了第一代产品。": "",
     "公司简介\n自2003年成立以来，公司有员工300人。": "",
     "从2015年起，公司扩展到欧洲。": "",
