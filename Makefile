@@ -1,5 +1,5 @@
 # make demo    the demonstration on the testbed, in an environment of its own (.venv)
-# make test    everything that the tests need, and the tests, in half as many processes again as there are cores
+# make test    everything that the tests need, and the tests, in as many processes as there are cores
 # make quick   the tests that need no model, no server and no other process, and work for less than half a second or so
 # make check   style and types
 # make mutants how many random changes of the code the tests notice: half an hour on two cores
@@ -18,8 +18,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV ?= .venv
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
-# Tests wait for processes and servers for a fifth of their time.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+WORKERS ?= auto
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
@@ -31,7 +30,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export HF_HUB_OFFLINE := 1
 export NO_MKDOCS_2_WARNING := 1
 export TOKENIZERS_PARALLELISM := false
-# There is a process for each core, and more.
+# There is a process for each core.
 test quick mutants: export OMP_NUM_THREADS := 1
 # Bytecode is kept also where the environment asks for none, as containers do: without it every process compiles all
 # tests and all of KEQA again, which takes most of its start.
