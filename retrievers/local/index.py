@@ -74,16 +74,22 @@ def state_of(folder: Path) -> State:
     if not before:
         raise _no_index(folder)
     name = before[max(before)]
-    with suppress(OSError):
+    try:
         stats = [os.stat(data / one) for one in (META, name)]
-        return State(name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
-    raise RetrievalError(f"the index in {folder} is being changed")
+    except FileNotFoundError:
+        # Another process has published another state since the folder was listed.
+        return state_of(folder)
+    return State(name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
 
 
 def manifest_in(folder: Path) -> tuple[str, dict[str, Any]]:
     """The engine and the entries of the manifest of an index, whose files nobody looks at."""
-    where = folder / DATA / state_of(folder).manifest
-    return parse(read_lines(where.parent, where.name)[0], str(where))
+
+    def opening(state: State) -> tuple[str, dict[str, Any]]:
+        where = folder / DATA / state.manifest
+        return parse(read_lines(where.parent, where.name)[0], str(where))
+
+    return steady(folder, opening)
 
 
 def stamp_of(data: Path) -> int:

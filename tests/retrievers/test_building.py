@@ -140,6 +140,20 @@ def test_searching_while_another_thread_rebuilds_and_a_retriever_keeps_its_state
     assert [hit.passage.title for hit in retriever.search("quagga")] == ["New"]
 
 
+def test_a_state_that_another_process_replaces_while_it_is_looked_at_is_no_error(tmp_path, passages, monkeypatch):
+    build_index(passages, tmp_path / "i")
+    gone, stat = [FileNotFoundError()], os.stat
+
+    def replaced(path, *given, **named):
+        if gone and "manifest-" in str(path):
+            raise gone.pop()
+        return stat(path, *given, **named)
+
+    monkeypatch.setattr(os, "stat", replaced)
+    assert ids(tmp_path / "i", "zebra", 1) == ["p4"]
+    assert not gone
+
+
 def test_engines_take_each_others_place_and_one_folder_serves_words_and_vectors(library, tmp_path, passages):
     for _ in range(2):
         build_index(passages, tmp_path / "i")
