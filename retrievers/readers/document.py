@@ -109,7 +109,7 @@ _FOLLOWED = re.compile(
 # Above a letter, where it was written and when.
 _PLACE = r"(?-i:[A-ZÀ-Þ][\w.'-]*(?:\ (?:(?:am?|an|bei|de[lr]?|la|les?|of|sur)\b\.?|[A-ZÀ-Þ][\w.'-]*)){0,3})"
 _HAS_DAY = r"(?=.*\b\d\d?(?!\d))"
-_LETTER = re.compile(rf"^{_PLACE},\ ?{_HAS_DAY}(?:(?:den|le|el|am)\s)?{_FULL}\.?$", re.IGNORECASE | re.MULTILINE)
+_LETTER = re.compile(rf"^\ *{_PLACE},\ ?{_HAS_DAY}(?:(?:den|le|el|am)\s)?{_FULL}\.?\ *$", re.IGNORECASE | re.MULTILINE)
 # Of Japan and of Taiwan, each with the year before its first.
 _ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "民國": 1911, "民国": 1911}
 _ERA: Final = re.compile(rf"({'|'.join(_ERAS)})\s?(元|\d{{1,3}})(?=\s?年)")
