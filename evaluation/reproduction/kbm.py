@@ -204,9 +204,9 @@ def case_study(memory: Iterable[RunLine], judged: Iterable[RunLine]) -> Grid | N
         before, known = alone.get(line.id), line.record and next((one.known for one in line.record.quizzes), None)
         if before is None or known is None or not line.right:
             continue
-        said = "is right" if before.right else "is wrong" if before.answered else "does not tell"
+        recalled = "is right" if before.right else "is wrong" if before.answered else "does not tell"
         heads = ("case", "question", "gold answer", "LLM Only", "KBM")
-        case = f"{'known' if known else 'unknown'}, and memory {said}"
+        case = f"{'known' if known else 'unknown'}, and memory {recalled}"
         cells = (case, line.question, line.answers[0], before.answer or "no answer", str(line.answer))
         found.setdefault(case, list(zip(heads, map(text, cells), strict=True)))
     note = "One question of each kind that the row with the boundary model, by accuracy, gets right (KBM, Figure 7)."
@@ -227,13 +227,13 @@ def judged(
         if line.answer is not None and line.answer_type == "short" and not line.right
     }
 
-    def said(pair: tuple[str, str]) -> bool | None:
+    def verdict(pair: tuple[str, str]) -> bool | None:
         try:
             return contains(lm, *pair)
         except (CallError, DSPyError):
             return None
 
-    found = verdicts(asked, said, path, about, "contains", in_flight, partial(progress, "judging answers"))
+    found = verdicts(asked, verdict, path, about, "contains", in_flight, partial(progress, "judging answers"))
     briefly = []
     for run in runs:
         rows = list(map(brief_of, run.lines))

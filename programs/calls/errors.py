@@ -106,10 +106,10 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
         and _is_fault(error.__cause__)
     ):
         return error.__cause__
+    message = without_keys(_message_of(error), lms)
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
-        return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {_said(error)}", lms))
-    message = without_keys(_said(error), lms)
+        return error if known else ConfigurationError(f"{type(error).__name__}: {message}")
     overflow = isinstance(error, exceptions.ContextWindowExceededError) or (
         isinstance(error, exceptions.LMInvalidRequestError) and bool(_OVERFLOW.search(message))
     )
@@ -118,8 +118,8 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
     )
 
 
-def _said(error: Exception) -> str:
-    """What a server said, without DSPy's advice to who calls it, which names arguments that are not KEQA's."""
+def _message_of(error: Exception) -> str:
+    """The message of a server, without DSPy's advice to who calls it, which names arguments that are not KEQA's."""
     return str(error)[:_LONGEST].partition("\n\n  To fix:\n")[0]
 
 

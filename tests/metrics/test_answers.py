@@ -171,7 +171,7 @@ def test_what_begins_like_a_verdict_and_is_none(text, gold):
 yes_words = st.sampled_from(["yes", "true", "Correct", "是"])
 no_words = st.sampled_from(["no", "False", "incorrect", "不是"])
 stops = st.sampled_from([", ", ". ", "; ", ": ", "! ", " — ", " - ", " (", "\n"])
-# What tells refusals is learned, and takes some words that nobody writes for one.
+# Refusals are found by a learned classifier, to which a meaningless word may look like one.
 names = st.sampled_from(["Rhine", "Loire", "Guadalquivir", "Wisła", "Ångermanälven", "Πηνειός", "Днепр", "No"])
 
 
