@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
@@ -59,52 +61,45 @@ class TrainingConversation:
         return cls([{"role": str(one["role"]), "content": one["content"]} for one in texts[:-1]], texts[-1]["content"])
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+_Count = Annotated[int, Field(ge=1)]
+_Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainingOptions(BaseModel):
     """How to train."""
 
+    model_config = ConfigDict(strict=True, frozen=True)
+
     method: Literal["lora", "full"] = "lora"
-    rank: int = 16
-    alpha: int = 32
-    dropout: float = 0.0
-    epochs: int = 3
-    batch: int = 4
-    rate: float | None = None
-    warmup: float = 0.02
-    longest: int = 1580
-    seed: int = 0
+    rank: _Count = 16
+    alpha: _Count = 32
+    dropout: _Share = 0.0
+    epochs: _Count = 3
+    batch: _Count = 4
+    rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    warmup: _Share = 0.02
+    longest: _Count = 1580
+    seed: Annotated[int, Field(ge=0)] = 0
     checkpoint_seconds: float = 120.0
     device: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("rank", "alpha", "epochs", "batch", "longest", "seed"):
-            number, least = getattr(self, name), int(name != "seed")
-            if type(number) is not int or number < least:
-                raise ConfigurationError(f"{name} must be a whole number from {least}, not {number!r:.40}")
-        for name in ("rate", "warmup", "dropout", "checkpoint_seconds"):
-            number = getattr(self, name)
-            if not isinstance(number, int | float) and (name, number) != ("rate", None):
-                raise ConfigurationError(f"{name} must be a number, not {number!r:.40}")
-        if self.method not in ("lora", "full"):
-            raise ConfigurationError(f"method must be lora or full, not {self.method!r:.40}")
-        if self.rate is not None and not 0 < self.rate < 1:
-            raise ConfigurationError(f"rate must lie between 0 and 1, not {self.rate!r:.40}")
-        if not (0 <= self.warmup < 1 and 0 <= self.dropout < 1):
-            raise ConfigurationError("warmup and dropout must be at least 0 and less than 1")
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Options by name, as ``train_kwargs`` has them."""
-        unknown = sorted({*map(str, values)} - {*cls.__dataclass_fields__})
-        if unknown:
-            known = ", ".join(cls.__dataclass_fields__)
+        if unknown := sorted({*map(str, values)} - {*cls.model_fields}):
+            known = ", ".join(cls.model_fields)
             raise ConfigurationError(f"there is no option {unknown[0]!r:.60} of training; those are: {known}")
-        return cls(**values)
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ConfigurationError(f"{first['loc'][0]}={first['input']!r:.40} of training: {first['msg']}") from None
 
     def spec(self) -> dict[str, Any]:
         """What the result depends on."""
-        left_out = {"checkpoint_seconds", "device", *(("rank", "alpha", "dropout") if self.method == "full" else ())}
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        return self.model_dump(
+            exclude={"checkpoint_seconds", "device", *(("rank", "alpha", "dropout") if self.method == "full" else ())}
+        )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import dspy
@@ -62,7 +61,7 @@ def test_merged_weights_are_those_of_peft(trained, tiny_folder):
 def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, monkeypatch):
     from safetensors.torch import load_file
 
-    options = replace(OPTIONS, epochs=3, dropout=0.1)
+    options = OPTIONS.model_copy(update={"epochs": 3, "dropout": 0.1})
     steps: list[int] = []
     # As where it is killed when all but the note that ends it was written.
     with monkeypatch.context() as patched:
@@ -93,7 +92,7 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder, tmp_path, m
 
 
 def test_all_weights_make_a_whole_model(tiny_folder, tmp_path):
-    options = replace(OPTIONS, method="full", rate=3e-3)
+    options = OPTIONS.model_copy(update={"method": "full", "rate": 3e-3})
     done = fine_tune(str(tiny_folder), conversations(), tmp_path / "model", options)
     assert not is_adapter(done.folder)
     assert said(done.model, "3?") == "yes 3"
@@ -105,9 +104,9 @@ def test_what_cannot_be_trained_is_refused(tiny_folder, trained, tmp_path):
     with pytest.raises(ConfigurationError, match="is an adapter; train its base"):
         fine_tune(str(trained), conversations(), tmp_path / "a")
     with pytest.raises(InputError, match="more than 5 tokens"):
-        fine_tune(str(tiny_folder), conversations(), tmp_path / "a", replace(OPTIONS, longest=5))
+        fine_tune(str(tiny_folder), conversations(), tmp_path / "a", OPTIONS.model_copy(update={"longest": 5}))
     with pytest.raises(ConfigurationError, match="device cud cannot be used: Expected one of cpu"):
-        fine_tune(str(tiny_folder), conversations(), tmp_path / "a", replace(OPTIONS, device="cud"))
+        fine_tune(str(tiny_folder), conversations(), tmp_path / "a", OPTIONS.model_copy(update={"device": "cud"}))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
