@@ -26,7 +26,7 @@ from keqa.optimize.written import written_scores
 from keqa.programs.abstention import abstained
 from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.calls.batch import in_parallel
-from keqa.programs.calls.call_cache import CallCache, bypass_cache, dspys_own
+from keqa.programs.calls.call_cache import CallCache, bypass_cache
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.fingerprint import digest, models_of, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
@@ -157,7 +157,7 @@ def evaluate(
         waiting = takewhile(lambda _: not outages.reason, _announced(left, before_first))
         # DSPy's trace and history would hold the last ten thousand calls.
         forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
-        with dspys_own() if cache is None else cache.installed(), forgetful:
+        with nullcontext() if cache is None else cache.installed(), forgetful:
             for line in in_parallel(partial(_answer, program, file, dataset), waiting, in_flight):
                 file.add(line)
                 outages.count(line.error)

@@ -26,13 +26,13 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import dspy
-from dspy.clients.cache import Cache
 
 from keqa.errors import ConfigurationError
 from keqa.lms.loops import drafts_to
 from keqa.lms.served import ServedLM, as_served
+from keqa.programs.calls.call_cache import keeping
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.session import CallMeter, context, current, note, report, within
+from keqa.programs.calls.session import CallMeter, context, current, note, report
 from keqa.programs.calls.texts import (
     COPIED,
     NO_VERDICT,
@@ -370,45 +370,6 @@ def _settings(config: dict[str, Any], attempt: int, lm: Any) -> dict[str, Any]:
         if seeded and ("seed" in found or "seed" not in lm.kwargs):
             found["seed"] = identity & 0x7FFFFFFF
     return found
-
-
-@contextmanager
-def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
-    """Within this context caches report which replies they keep: yields how to forget each that one gave or took."""
-    kept: list[Callable[[], None]] = []
-    # DSPy makes its cache, with a folder on the disk, when it is first read: one that caches nothing must not cause it.
-    if getattr(lm, "cache", False):
-        listen_to(dspy.cache)
-    with within(kept=kept):
-        yield kept
-
-
-def tell_kept(forget: Callable[[], None]) -> None:
-    """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
-    kept = context().kept
-    if kept is not None:
-        kept.append(forget)
-
-
-def listen_to(cache: Any) -> None:
-    """Have DSPy's own cache report what it keeps: it computes a key whenever it looks something up or puts it in."""
-    if not isinstance(cache, Cache) or "cache_key" in vars(cache):
-        return
-    key_of = cache.cache_key
-
-    def cache_key(request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
-        key: str = key_of(request, ignored_args_for_cache_key)
-        tell_kept(partial(_forget, cache, key))
-        return key
-
-    cache.cache_key = cache_key
-
-
-def _forget(cache: Cache, key: str) -> None:
-    with cache._lock:
-        cache.memory_cache.pop(key, None)
-    if cache.enable_disk_cache:
-        cache.disk_cache.delete(key)
 
 
 async def searched(retriever: Retriever | None, query: str, k: int, number: int | None = None) -> list[Hit]:

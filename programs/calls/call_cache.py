@@ -1,6 +1,6 @@
-"""A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
+"""What caches keep of calls, and one that the rows of a comparison share: none pays for what another has asked.
 
-Cached are calls whose answer is settled: those at temperature 0, and samples, which carry an identity (DSPy's
+Cached there are calls whose answer is settled: those at temperature 0, and samples, which carry an identity (DSPy's
 ``rollout_id``) under which each of N samples is a call of its own. Any other call is made each time, so that two
 samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
 """
@@ -8,17 +8,17 @@ samples never become equal by being one. Answers are kept as JSON in an SQLite f
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import dspy
+from dspy.clients.cache import Cache
 
 from keqa.lms.direct import quiet_litellm
-from keqa.programs.calls.ask import listen_to, tell_kept
+from keqa.programs.calls.session import context, within
 from keqa.storage.files import Closing
 from keqa.storage.journal import SqliteStore
 
@@ -29,20 +29,58 @@ _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_head
 _lock = threading.Lock()
 _installed: list[Any] = []
 """DSPy's cache of before, None where it had made none, and what was installed since."""
-_again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
 
 
-@contextmanager
-def bypass_cache() -> Iterator[None]:
+def bypass_cache() -> AbstractContextManager[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
     A reply that could be used and yet failed its question would be given again.
     """
-    token = _again.set(True)
-    try:
-        yield
-    finally:
-        _again.reset(token)
+    _listen_to(dspy.cache)
+    return within(anew=True)
+
+
+@contextmanager
+def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
+    """Within this context caches report which replies they keep: yields how to forget each that one gave or took."""
+    kept: list[Callable[[], None]] = []
+    # DSPy makes its cache, with a folder on the disk, when it is first read: one that caches nothing must not cause it.
+    if getattr(lm, "cache", False):
+        _listen_to(dspy.cache)
+    with within(kept=kept):
+        yield kept
+
+
+def _tell_kept(forget: Callable[[], None]) -> None:
+    """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
+    kept = context().kept
+    if kept is not None:
+        kept.append(forget)
+
+
+def _listen_to(cache: Any) -> None:
+    """Have DSPy's own cache report what it keeps, and answer nothing within `bypass_cache`.
+
+    It computes a key whenever it looks something up or puts it in.
+    """
+    if not isinstance(cache, Cache) or "cache_key" in vars(cache):
+        return
+    key_of, get = cache.cache_key, cache.get
+
+    def cache_key(request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
+        key: str = key_of(request, ignored_args_for_cache_key)
+        _tell_kept(partial(_forget, cache, key))
+        return key
+
+    cache.cache_key = cache_key
+    cache.get = lambda *request, **options: None if context().anew else get(*request, **options)
+
+
+def _forget(cache: Cache, key: str) -> None:
+    with cache._lock:
+        cache.memory_cache.pop(key, None)
+    if cache.enable_disk_cache:
+        cache.disk_cache.delete(key)
 
 
 @contextmanager
@@ -66,27 +104,6 @@ def install_cache(cache: Any) -> Iterator[None]:
                 _installed.clear()
 
 
-@contextmanager
-def dspys_own() -> Iterator[None]:
-    """Within this context DSPy's own cache answers, except `bypass_cache`."""
-    listen_to(dspy.cache)
-    with install_cache(_Own(dspy.cache)):
-        yield
-
-
-class _Own:
-    """DSPy's cache, which has no answer within `bypass_cache` and keeps what is got there."""
-
-    def __init__(self, cache: Any) -> None:
-        self._cache = cache
-
-    def get(self, *request: Any, **options: Any) -> Any:
-        return None if _again.get() else self._cache.get(*request, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cache, name)
-
-
 class CallCache(Closing):
     """Answers of language models by what was asked, in many threads; `dspy.cache` while it is `installed`."""
 
@@ -107,7 +124,7 @@ class CallCache(Closing):
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
         """The answer to a request as DSPy reads it, or None."""
-        if self.path is None or _again.get() or not _settled(request):
+        if self.path is None or context().anew or not _settled(request):
             return None
         key = _key_of(request, ignored_args_for_cache_key)
         kept = self._file.get(key)
@@ -115,7 +132,7 @@ class CallCache(Closing):
             self.misses += 1
             return None
         self.hits += 1
-        tell_kept(partial(self._file.drop, key))
+        _tell_kept(partial(self._file.drop, key))
         replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
         if replayed is not None:
             replayed(kept["usage"])
@@ -134,7 +151,7 @@ class CallCache(Closing):
             if kept is not None:
                 key = _key_of(request, ignored_args_for_cache_key)
                 self._file.put(key, kept)
-                tell_kept(partial(self._file.drop, key))
+                _tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
         """The same file, for the samples that gates share."""

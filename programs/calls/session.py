@@ -306,6 +306,8 @@ class Context:
     """Ids of questions of which a utility reference shows nothing."""
     kept: list[Callable[[], None]] | None = None
     """How the replies to the call that is made now can be forgotten, as caches report them."""
+    anew: bool = False
+    """Whether no cache answers; see `keqa.programs.calls.call_cache.bypass_cache`."""
     drafts: bool = False
     """Whether what is written here is no answer yet, whatever comes of it."""
     findings: Mapping[Any, QuizRecord] | None = None

@@ -12,8 +12,7 @@ from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.calls import call_cache
-from keqa.programs.calls.ask import keeping
-from keqa.programs.calls.call_cache import CallCache, dspys_own
+from keqa.programs.calls.call_cache import CallCache, keeping
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Statement, Unanswered
 
@@ -160,7 +159,7 @@ def test_dspys_own_cache_is_back_afterwards(cache):
 
 
 def test_of_two_that_are_installed_in_threads_the_first_may_leave_first(cache):
-    before, first, second = dspy.cache, cache.installed(), dspys_own()
+    before, first, second = dspy.cache, cache.installed(), CallCache(None).installed()
     first.__enter__()
     second.__enter__()
     own = dspy.cache

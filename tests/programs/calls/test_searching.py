@@ -12,8 +12,7 @@ from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.ask import keeping
-from keqa.programs.calls.call_cache import install_cache
+from keqa.programs.calls.call_cache import install_cache, keeping
 from keqa.retrievers.base import Hit, Passage
 
 
