@@ -30,15 +30,12 @@ Folders: TypeAlias = Path | Sequence[Path] | None
 
 @dataclass(frozen=True)
 class Parts:
-    """What methods are made from.
+    """What methods are made from: what all search and ask, and the draws that gates share.
 
     Attributes:
-        retriever: The passages that all search.
-        lms: The language models that all ask; those of `dspy.settings` where None.
         settings: Arguments for every method that has them; what is absent is the method's own default.
         program: Folder of a compiled program, or of several; see `program_of`.
-        draws: Shared by the gates.
-        golds: For the oracle gate.
+        golds: For the oracle gate, and for what is masked.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
         prepare: Called with the specification of each program that is made, and the program, before it is asked.

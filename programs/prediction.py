@@ -194,11 +194,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Rewritten(Progress):
-    """A follow-up question was made to stand alone.
-
-    Attributes:
-        text: The question that is answered.
-    """
+    """A follow-up question was made to stand alone, as this text, which is answered."""
 
     text: str
 
@@ -208,11 +204,9 @@ class Rewritten(Progress):
 
 @dataclass(frozen=True)
 class QuizProgress(Progress):
-    """Something that happened to a quiz.
+    """Something that happened to a quiz, by its number, from 1, and its resolved text.
 
-    Attributes:
-        index: The quiz's number, from 1; 0 for the question itself, where that is asked after its quizzes.
-        text: Resolved; where the quiz is found, as decomposed.
+    The number is 0 for the question itself, where that is asked after its quizzes.
     """
 
     index: int
@@ -221,10 +215,9 @@ class QuizProgress(Progress):
 
 @dataclass(frozen=True)
 class QuizFound(QuizProgress):
-    """The question was taken apart, and this is a part of it; in its text ``#1`` stands for the answer to quiz 1.
+    """The question was taken apart, and this is a part of it, with the numbers of the quizzes whose answers it needs.
 
-    Attributes:
-        depends_on: The quizzes whose answers it needs.
+    In its text ``#1`` stands for the answer to quiz 1.
     """
 
     depends_on: tuple[int, ...] = ()
@@ -237,11 +230,8 @@ class QuizFound(QuizProgress):
 class QuizExamined(QuizProgress):
     """It is known whether the language model knows the answer to a quiz.
 
-    Attributes:
-        known: Whether it is taken for known; passages are wanted where not.
-        answer: Of its tries, the first of the largest cluster; None where there is none.
-        consistency: How much of the tries that cluster holds.
-        provisional: Whether the program holds a risk, and may yet withhold the answer to the question.
+    Passages are wanted where not. The answer is the first of the largest cluster, and the consistency that cluster's
+    share of the tries. It is provisional where the program holds a risk, and may yet withhold what it answers.
     """
 
     known: bool
@@ -255,12 +245,7 @@ class QuizExamined(QuizProgress):
 
 @dataclass(frozen=True)
 class Searching(Progress):
-    """The retriever is asked.
-
-    Attributes:
-        index: The number of the quiz, or of the search of a method without quizzes; None where it has none.
-        query: What is searched for.
-    """
+    """The retriever is asked, for the quiz of this number, or as this search of a method without quizzes."""
 
     index: int | None
     query: str
@@ -271,12 +256,7 @@ class Searching(Progress):
 
 @dataclass(frozen=True)
 class PassagesKept(QuizProgress):
-    """The passages found for a quiz were judged.
-
-    Attributes:
-        found: How many were found.
-        kept: The ids of those that are kept.
-    """
+    """So many passages were found for a quiz, and those with these ids are kept."""
 
     found: int
     kept: tuple[str, ...]
@@ -287,12 +267,7 @@ class PassagesKept(QuizProgress):
 
 @dataclass(frozen=True)
 class ItemsListed(Progress):
-    """Passages were gone through for a list.
-
-    Attributes:
-        items: How many items there are by now.
-        passages: In how many passages these were looked for.
-    """
+    """So many passages were gone through for a list, which has so many items by now."""
 
     items: int
     passages: int
@@ -303,13 +278,9 @@ class ItemsListed(Progress):
 
 @dataclass(frozen=True)
 class QuizAnswered(QuizProgress):
-    """A quiz has its answer, or has none.
+    """A quiz has its answer, or has none; `source` is that of `QuizRecord`, `provisional` as of `QuizExamined`.
 
-    Attributes:
-        answer: None where it has none.
-        source: Where the answer came from, as in `QuizRecord`.
-        provisional: As of `QuizExamined`.
-        earlier: The earlier question of the conversation that settled it, where one did.
+    Where an earlier question of the conversation settled it, that is `earlier`.
     """
 
     answer: str | None
@@ -331,10 +302,7 @@ def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:
 class AnswerPart(Progress):
     """The language model writes the answer, where it tells its words one by one; what counts is `Answered`.
 
-    Attributes:
-        at: Where in the answer the text stands: it takes the place of what was told from there on.
-        text: The next words.
-        draft: Whether what is written is checked yet, and may come out otherwise.
+    The text stands `at` a place of the answer, and replaces what was told from there on. A draft may yet change.
     """
 
     at: int
@@ -347,11 +315,7 @@ class AnswerPart(Progress):
 
 @dataclass(frozen=True)
 class Answered(Progress):
-    """The question has its answer; nothing follows.
-
-    Attributes:
-        prediction: What calling the program would have returned.
-    """
+    """The question has its answer, the prediction that calling the program would have returned; nothing follows."""
 
     prediction: dspy.Prediction
 
@@ -367,12 +331,9 @@ _COPIED = {*PlacedText.model_fields, "sentences"}
 
 
 class Source(PlacedText):
-    """A passage that an answer, or an answer to one of its quizzes, was drawn from; see also `PlacedText`.
+    """A passage that an answer was drawn from, with the sentences that carried it; see also `PlacedText`.
 
-    Attributes:
-        id: The passage's identifier within the index.
-        sentences: Those that carried the answer, as the text has them; see `keqa.programs.sentences`.
-        quizzes: Numbers of the quizzes that were answered from it; none where the question itself was.
+    `quizzes` are the numbers of those that were answered from it, none where the question itself was.
     """
 
     id: str

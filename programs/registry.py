@@ -40,12 +40,9 @@ _OF_GATES = {"name", "golds", "correctness"}
 
 @dataclass(frozen=True)
 class Method:
-    """A way to answer questions.
+    """A way to answer questions, by its name in specifications and run files, and its title in tables.
 
     Attributes:
-        name: In specifications and run files.
-        title: In tables.
-        kind: What it is in a comparison.
         target: The class, or module and class, which is imported when it is made.
         fixed: Arguments that make it what it is.
         gate: Class of the gate that decides instead of KEQA's, on draws that all gates share; a `NamedGate`.
