@@ -75,7 +75,6 @@ def known_as(model: str, api_base: str | None = None) -> tuple[str, str, str | N
 
 
 def is_direct(request: Mapping[str, Any]) -> bool:
-    """Whether a request can be sent as it is."""
     # Nobody has set anything in a library that is not there yet.
     litellm = sys.modules.get("litellm")
     return (
@@ -95,7 +94,6 @@ def is_plain(model: str) -> bool:
 
 
 def _is_own(model: str, api_base: str | None) -> bool:
-    """Whether a model is one of a server of the user's."""
     parts = urlsplit(api_base or "")
     asked = parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions")
     return bool(api_base) and is_plain(model) and not asked
@@ -159,7 +157,6 @@ async def complete(request: Mapping[str, Any], listener: Listener | None = None)
 
 @functools.cache
 def _converter() -> Callable[[Any], Any]:
-    """What reads a reply as LiteLLM does."""
     litellm = quiet_litellm()
     from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import convert_to_model_response_object
 
@@ -285,7 +282,6 @@ def _opened() -> aiohttp.ClientSession:
 
 
 def _close() -> None:
-    """Close all connections, at the end of the process."""
     for loop, client in _clients.items():
         with suppress(Exception):
             asyncio.run_coroutine_threadsafe(client.close(), loop).result(1)

@@ -43,7 +43,6 @@ class Roles:
 
     @property
     def every(self) -> list[dspy.LM]:
-        """The LMs of all roles that have one."""
         return [one for one in (self.task, self.consistency, self.utility, self.boundary) if one is not None]
 
 
@@ -186,7 +185,6 @@ def _check_number(name: str, value: Any, kind: type, least: int, open_below: boo
 
 
 def _parts(model: str) -> tuple[str, str]:
-    """Provider and name of a model string."""
     provider, _, name = model.partition("/")
     if not model or (provider in IN_PROCESS and not name):
         raise ConfigurationError(f"{model or 'An empty string'!s} is not a model. Examples: {EXAMPLES}")

@@ -63,7 +63,6 @@ class Background:
             return self._loop
 
     def is_here(self) -> bool:
-        """Whether this code runs in the loop's own thread."""
         return self._thread is threading.current_thread()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -149,7 +148,6 @@ def drafts_to(listener: Listener) -> Iterator[None]:
 
 
 def who_listens() -> Listener | None:
-    """Who hears of the replies to calls that are made here."""
     return _listener.get()
 
 

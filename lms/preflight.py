@@ -125,7 +125,6 @@ class _Server:
 
     @classmethod
     def of(cls, lm: dspy.LM) -> _Server:
-        """The server of a language model that is built."""
         given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
         provider, _, name = lm.model.partition("/")
         usual = None
@@ -135,7 +134,6 @@ class _Server:
         return cls(lm.model, provider, name, address, lm.kwargs)
 
     def unreached(self, why: str) -> _UnreachableError:
-        """That nothing answers, and what to do."""
         vllm = f"Start the server (vllm serve {self.name})" if self.provider == "hosted_vllm" else "Start the server"
         start = "Start Ollama (ollama serve)" if self.provider in _OLLAMA else vllm
         check = "or check the address (--api-base, or that in the environment)"

@@ -228,7 +228,6 @@ def _supported(model: str) -> frozenset[str]:
 
 
 def served(model: str, *, api_base: str | None, api_key: str | None, max_tokens: int | None, **kwargs: Any) -> dspy.LM:
-    """The LM of a LiteLLM string; see `keqa.lms.factory.build_lm`."""
     if api_base and not is_address(api_base):
         raise ConfigurationError(f"api_base must be an address such as http://127.0.0.1:8000/v1, not {api_base!r}")
     if api_base and (urlsplit(api_base).username or urlsplit(api_base).password):
@@ -284,7 +283,6 @@ def _complete(kwargs: dict[str, Any], model: str, served_from: str | None) -> No
 
 
 def is_address(text: str | None) -> bool:
-    """Whether a text is the address of a server."""
     try:
         parts = urlsplit(text or "")
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -294,7 +292,6 @@ def is_address(text: str | None) -> bool:
 
 
 def provider_of(model: str, api_base: str | None) -> str:
-    """The provider that LiteLLM knows a model string by."""
     provider, _, name = model.partition("/")
     if provider in PROVIDERS and name:
         return provider
@@ -308,7 +305,6 @@ def provider_of(model: str, api_base: str | None) -> str:
 
 
 def _checked_key(model: str, provider: str, api_base: str | None, api_key: str | None) -> str | None:
-    """The key to pass on; complains where the provider's is missing."""
     if provider == "hosted_vllm" and not (api_base or address_in_environment(provider)):
         example = "api_base (--api-base), such as http://127.0.0.1:8000/v1"
         raise ConfigurationError(f"{model} needs the server's address: {example}")

@@ -60,7 +60,6 @@ class Bounds:
 
 
 def whole(least: int, greatest: int) -> Bounds:
-    """Stands in an annotation for a whole number in a range, both ends included."""
     return Bounds(f"a whole number from {least:,} to {greatest:,}", "int", {"ge": least, "le": greatest})
 
 

@@ -64,7 +64,6 @@ def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, A
 
 
 def make(spec: Spec, parts: Parts) -> Program:
-    """Make a method ready to be asked; see `Parts.prepare`."""
     method, arguments, draws = spec.method, given(spec, parts), None
     if method.gate is not None and not method.gate.shares_draws:
         arguments["gate"] = _gate_of(spec, method.gate, parts)

@@ -32,6 +32,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.calls.session import context, within
+from keqa.storage.untrusted import deeper_than
 
 if TYPE_CHECKING:
     from keqa.data.example import Example
@@ -115,7 +116,6 @@ class Predictor(SharingLMs, dspy.Predict):
         return kwargs if "demos" in kwargs else {**kwargs, "demos": demos_of(self, kwargs.get("lm"))}
 
     def reset(self) -> None:
-        """Forget what an optimizer added; the language model stays."""
         lm: Any = getattr(self, "lm", None)
         super().reset()
         self.lm = lm
@@ -339,13 +339,8 @@ def _refuse_large(state: Mapping[str, Any], what: str) -> None:
         raise ConfigurationError(f"{what} holds a value that is no plain text, number or list") from None
     if len(written) > _MAX_CHARS:
         raise ConfigurationError(f"{what} holds more than {_MAX_CHARS:,} characters")
-    if any(_depth(value) > _MAX_DEPTH for value in state.values()):
+    if any(deeper_than(value, _MAX_DEPTH) for value in state.values()):
         raise ConfigurationError(f"{what} holds values nested deeper than {_MAX_DEPTH} levels")
-
-
-def _depth(value: Any) -> int:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
-    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
 
 Text = Annotated[str, Field(max_length=1_000)]
@@ -411,7 +406,6 @@ class LearnedQuestions:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As a saved program holds it; see `learned_from_json`."""
         return asdict(self)
 
     @cached_property

@@ -173,7 +173,6 @@ class Program(SharingLMs, Stage):
     async def aforward(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AnswerPrediction:
-        """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         async with relayed() as relay:
             with as_status(relay):
@@ -203,7 +202,6 @@ class Program(SharingLMs, Stage):
     def astream(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AsyncIterator[Progress]:
-        """As `stream`, from within an event loop."""
         Question.check(question, answer_type, choices, self.max_question_chars, history)
         return astreamed(
             lambda: self.acall(question=question, answer_type=answer_type, choices=choices, history=history)
@@ -302,7 +300,6 @@ class Program(SharingLMs, Stage):
     # what optimizers do to a program, and are neither copied nor saved with it.
 
     def bind_lms(self, lms: RoleLMs | None) -> None:
-        """Give each predictor the language model of its role; None leaves them to ``dspy.settings.lm``."""
         self._lms = NoCopy(lms)
         for _, stage in self.named_sub_modules(Stage):
             Stage.bind_lms(stage, lms)

@@ -140,7 +140,6 @@ class PassageVerdict(PlacedText, Record):
 
     @property
     def passage(self) -> Passage:
-        """The passage itself."""
         return Passage(self.passage_id, self.title, self.text, self.place)
 
 
@@ -351,7 +350,6 @@ class CallCost(Record):
 
     @property
     def tokens(self) -> int:
-        """Read and written."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: CallCost) -> CallCost:
@@ -375,7 +373,6 @@ class Cost(Record):
 
     @property
     def total(self) -> CallCost:
-        """Of all roles."""
         return sum(self.by_role.values(), CallCost())
 
     @property
@@ -395,7 +392,6 @@ class Cost(Record):
 
     @property
     def tokens(self) -> int:
-        """Read and written, over all roles."""
         return self.total.tokens
 
     def __add__(self, other: Cost) -> Cost:

@@ -178,7 +178,6 @@ def _identity(method: Method) -> tuple[Any, ...]:
 
 
 def parse_spec(text: str) -> Spec:
-    """Read a specification, such as ``rag:top_k=5``."""
     match = _SPEC.fullmatch(text.strip()) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None or match["name"] not in METHODS:
         near = meant(text[:_LONGEST].partition(":")[0].strip().lower(), METHODS) or "."

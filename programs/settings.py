@@ -83,6 +83,6 @@ class KeqaSettings(declared.DeclaredKeqa, Settings):
         return self
 
     def changed(self, changes: Mapping[str, Any], method: str) -> Self:
-        """See `Settings.changed`; a threshold takes the place of any gate."""
+        # A threshold takes the place of any gate.
         voting = changes.get("threshold") is not None and "gate" not in changes
         return super().changed({**changes, "gate": None} if voting else changes, method)

@@ -111,7 +111,7 @@ def parse_json(
         raise error(f"{where} cannot be read: it is nested too deeply") from None
     except ValueError as problem:
         raise error(f"{where} cannot be read: {problem}") from None
-    if _deeper_than(value, max_depth):
+    if deeper_than(value, max_depth):
         raise error(f"{where} cannot be read: it is nested more than {max_depth} levels deep")
     return value
 
@@ -208,7 +208,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
+def deeper_than(value: Any, levels: int) -> bool:
     layer = [value]
     for _ in range(levels + 1):
         layer = [one for one in layer if isinstance(one, dict | list)]

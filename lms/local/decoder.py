@@ -66,7 +66,6 @@ class Job:
         self.uniforms = torch.rand(self.settings.max_tokens, generator=generator, dtype=torch.float64).tolist()
 
     def uniform(self) -> float:
-        """The random number of the next token; 0 where none is needed."""
         return self.uniforms[len(self.drawn)] if self.uniforms else 0.0
 
 
@@ -188,7 +187,6 @@ class Decoder:
         return self._choose(logits[:, -1], 0)
 
     def clear(self) -> None:
-        """Give up every running job, and let go of all memory."""
         self._jobs, self._firsts, self._cache = [], [], None
         self._readings.clear()
 
@@ -291,7 +289,6 @@ class Decoder:
         return logits.float()
 
     def _place_row(self, job: Job, reading: _Reading, longest: int) -> None:
-        """Copy a reading into a row of its own."""
         row, length = len(self._jobs), len(job.tokens)
         self._reserve(row + 1, longest, like=reading.layers)
         for layer, (keys, values) in zip(self._cache.layers, reading.layers, strict=True):
@@ -404,7 +401,6 @@ def _row(cache: Any, row: int, length: int) -> list[Pair]:
 
 
 def _cache_class(model: Any) -> Any:
-    """What holds the layers of a cache where a model looks for them."""
     if isinstance(model, PlainLlama):
         return Layers
     from transformers.cache_utils import Cache, CacheLayerMixin

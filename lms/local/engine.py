@@ -112,7 +112,6 @@ class LocalEngine(ABC):
             return cast(Self, engine)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: copies of a program share the weights."""
         return self
 
     def __repr__(self) -> str:
@@ -191,7 +190,6 @@ class LocalEngine(ABC):
                 waiting.fail(lm15.ConfigurationError(CLOSED))
 
     def _finish(self, waiting: Waiting) -> None:
-        """Give the response to whoever waits for a text that has ended."""
         try:
             response = self._response(waiting.model, waiting.job)
         except Exception as error:

@@ -95,7 +95,6 @@ class PlainLlama(nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor, **given: Any
     ) -> SimpleNamespace:
-        """Logits of tokens, as a transformers model gives them."""
         hidden = self.model["embed_tokens"](input_ids)
         turn = self._rotation(position_ids, hidden)
         layers: Any = self.model["layers"]

@@ -102,7 +102,6 @@ class LocalProvider(Provider):
         train_data_format: TrainDataFormat | str | None,
         train_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
-        """Train, and name the result by its model string."""
         from keqa.lms.local.training import TrainingConversation, TrainingOptions, fine_tune, training_digest
 
         if train_data_format not in (None, TrainDataFormat.CHAT):

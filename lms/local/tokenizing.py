@@ -119,7 +119,6 @@ class Texts:
         return piece
 
     def decode(self, tokens: list[int], *, special: bool = False) -> str:
-        """The text of tokens, with or without the special ones."""
         with self._lock:
             return str(self.tokenizer.decode(tokens, skip_special_tokens=not special))
 
@@ -155,7 +154,6 @@ def check_request(request: lm15.Request) -> None:
 
 
 def messages_of(request: lm15.Request) -> list[dict[str, str]]:
-    """The messages of a request as a chat template takes them."""
     system = request.system
     if system is not None and not isinstance(system, str):
         system = "".join(getattr(part, "text", "") for part in system)

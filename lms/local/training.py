@@ -26,6 +26,7 @@ from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
 from keqa.lms.local.weights import TRAINING, fingerprint, is_adapter, load_for_training, place_of_model
 from keqa.storage.files import atomic_write, open_locked
+from keqa.storage.untrusted import reasons
 
 Progress = Callable[[int, int, float], None]
 """Called after each step with its number, how many there are, and the loss."""
@@ -85,15 +86,13 @@ class TrainingOptions(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Options by name, as ``train_kwargs`` has them."""
         if unknown := sorted({*map(str, values)} - {*cls.model_fields}):
             known = ", ".join(cls.model_fields)
             raise ConfigurationError(f"there is no option {unknown[0]!r:.60} of training; those are: {known}")
         try:
             return cls(**values)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ConfigurationError(f"{first['loc'][0]}={first['input']!r:.40} of training: {first['msg']}") from None
+            raise ConfigurationError(f"an option of training cannot be used: {reasons(error)}") from None
 
     def spec(self) -> dict[str, Any]:
         """What the result depends on."""

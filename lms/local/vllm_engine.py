@@ -94,7 +94,6 @@ class AsyncVLLMEngine(AsyncEngine):
 
 
 def _asked(job: "Job") -> Any:
-    """How vLLM is told to draw a text."""
     from vllm import SamplingParams
 
     own = job.settings
@@ -110,7 +109,6 @@ def _asked(job: "Job") -> Any:
 
 
 def _take(job: "Job", drawn: Any) -> None:
-    """Take over what vLLM drew."""
     job.drawn = list(drawn.token_ids)
     if job.settings.logprobs is not None:
         for token, found in zip(job.drawn, drawn.logprobs, strict=True):

@@ -120,7 +120,6 @@ def base_of(folder: str | Path) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object of a model's or an adapter's folder."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

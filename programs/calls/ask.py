@@ -191,7 +191,6 @@ class _Attempts:
         return True
 
     def drawn(self, error: CallError) -> bool:
-        """Whether the same is drawn again."""
         if not error.unusable or self.draws >= self.most:
             return False
         self.draws += 1
@@ -297,7 +296,6 @@ async def predict(
 
 
 def _reasons(error: BaseException | None) -> str:
-    """What an error and those that it came from say."""
     return "" if error is None else f"{error}\n{_reasons(error.__cause__ or error.__context__)}"
 
 
@@ -343,7 +341,6 @@ def runs_in_process(lm: Any) -> bool:
 
 
 def rollout_of(lm: Any) -> Any:
-    """The rollout that a language model draws; None where it draws none in particular."""
     return (getattr(lm, "kwargs", None) or {}).get("rollout_id")
 
 
@@ -373,7 +370,6 @@ def _settings(config: dict[str, Any], attempt: int, lm: Any) -> dict[str, Any]:
 
 
 async def searched(retriever: Retriever | None, query: str, k: int, number: int | None = None) -> list[Hit]:
-    """Search, and once more where the search fails for a reason that may pass."""
     report(Searching(number, query))
     try:
         return await search(retriever, query, k)

@@ -108,14 +108,12 @@ class CallCache(Closing):
     """Answers of language models by what was asked, in many threads; `dspy.cache` while it is `installed`."""
 
     def __init__(self, path: Path | str | None) -> None:
-        """Open a cache, or begin one."""
         self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
         self.hits = self.misses = 0
 
     @contextmanager
     def installed(self) -> Iterator[Self]:
-        """Within this context it is DSPy's cache, for all threads of the process."""
         with install_cache(self):
             yield self
 
@@ -154,7 +152,6 @@ class CallCache(Closing):
                 _tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
-        """The same file, for the samples that gates share."""
         return self._file
 
     def close(self) -> None:

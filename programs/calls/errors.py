@@ -124,7 +124,6 @@ def _message_of(error: Exception) -> str:
 
 
 def _is_fault(error: Exception) -> bool:
-    """Whether it is a fault in the code of a stage, a retriever or a language model, and in no client of a server."""
     return isinstance(error, _FAULTS) and not _passed_through(error, _CLIENTS)
 
 

@@ -150,7 +150,6 @@ class CallMeter(UsageTracker):
         )
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        """Count a request, here and where the usage is reported further."""
         self.calls += 1
         self._add_tokens(usage_entry)
         if self.parent is not None:
@@ -196,7 +195,6 @@ class CallMeter(UsageTracker):
         return text if reason == "length" else f"{text}\n"
 
     def refuse_truncated(self) -> None:
-        """Raise where a reply ended at the token limit before it was complete."""
         if any(map(_cut, self.replies)):
             raise CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
 
@@ -225,7 +223,6 @@ def _cut(reply: tuple[str, str | None]) -> bool:
 
 
 def _finish_reasons(response: Any) -> list[str | None]:
-    """Why each reply ended, from either kind of response that DSPy keeps."""
     if isinstance(response, tuple):
         return [getattr(one, "finish_reason", None) for one in response]
     choices = getattr(response, "choices", None)
@@ -323,13 +320,11 @@ _NOTHING = Context()
 
 
 def context() -> Context:
-    """What calls in this context belong to."""
     return _context.get(_NOTHING)
 
 
 @contextmanager
 def within(**changes: Any) -> Iterator[None]:
-    """Meanwhile the context is another one; see `Context`."""
     token = _context.set(replace(_context.get(_NOTHING), **changes))
     try:
         yield
@@ -344,7 +339,6 @@ def current() -> Session:
 
 
 def note(stage: str, cause: str, message: str, action: str, quiz: int | None = None, *, harmless: bool = False) -> None:
-    """Record in the question's record that something went wrong; see `Degradation`."""
     current().degradations.append(
         Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action, harmless=harmless)
     )

@@ -44,12 +44,10 @@ class Guarded:
         self.adapter = adapter
 
     def __call__(self, lm: Any, lm_kwargs: dict[str, Any], **asked: Any) -> list[dict[str, Any]]:
-        """Write the prompt, ask and read the replies, as the adapter does."""
         described = self._described(**asked)
         return _heard(described[0], self.adapter(lm, lm_kwargs, *described))
 
     async def acall(self, lm: Any, lm_kwargs: dict[str, Any], **asked: Any) -> list[dict[str, Any]]:
-        """As `__call__`, for coroutines."""
         described = self._described(**asked)
         return _heard(described[0], await self.adapter.acall(lm, lm_kwargs, *described))
 
