@@ -1,16 +1,11 @@
-"""Where the helpers of these tests are found, and models that several tests share."""
+"""Models that several tests share, and no key of the machine."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-for place in (Path(__file__).parent, Path(__file__).parent.parent / "servers"):
-    if str(place) not in sys.path:
-        sys.path.append(str(place))
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +20,7 @@ def _no_keys(monkeypatch):
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory):
     """A random Qwen2 with a chat template."""
-    from tiny_model import save_tiny_model
+    from fixtures.tiny_model import save_tiny_model
 
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny-random")
 

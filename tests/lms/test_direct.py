@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import dspy
 import litellm
 import pytest
-from openai_server import FaultPlan, OpenAIServer, markers
 from servers import openai_server as serving
+from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.lms import build_lm, served
 from keqa.lms.direct import is_direct

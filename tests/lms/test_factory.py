@@ -120,7 +120,10 @@ def test_secrets_are_in_no_repr_state_or_log(caplog, tmp_path):
     assert json.loads(saved)["lm"]["model"] == "openai/m"
 
 
-def test_a_role_that_there_is_not_is_refused():
+def test_a_role_that_there_is_not_or_whose_language_model_is_none_is_refused():
+    for lm in (5, None, ["openai/gpt-4o-mini"]):
+        with pytest.raises(ConfigurationError, match=r"is no language model\. Give a dspy\.LM, or one of: openai/"):
+            build_roles(lm)
     with pytest.raises(ConfigurationError, match="no role judge_lm; there are lm, consistency_lm, utility_lm"):
         build_roles("keqa/tiny", judge_lm="openai/gpt-4o-mini")
     with pytest.raises(ConfigurationError, match="An empty string is not a model"):

@@ -10,8 +10,9 @@ import pytest
 from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
-from keqa.lms import build_lm
+from keqa.lms import as_served, build_lm
 from keqa.lms.faults import LONGEST_WAIT, known
+from keqa.programs import KEQA
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
@@ -179,3 +180,30 @@ def test_a_key_that_a_reply_repeats_is_in_no_cache(model, tmp_path, memory_cache
     assert b"Oslo" in kept
     assert key.encode() not in kept
     assert key not in repr(list(dspy.cache.memory_cache.values()))
+
+
+@pytest.mark.process
+def test_a_plain_language_model_of_dspys_is_sent_the_same_requests():
+    def sent(make):
+        with OpenAIServer(lambda messages, n, body: [markers(answer="Ann", same=True)] * n) as server:
+            program = KEQA(None, decompose=False, tries=5, threshold="1")
+            settings = {"api_key": "any", "cache": False, "num_retries": 0, "temperature": 0.0, "max_tokens": 64}
+            program.set_lm(lm := make("openai/m", api_base=server.api_base, **settings))
+            assert program(question="Who?").answer == "Ann"
+            assert len(lm.history) == server.count
+            return [call.body for call in server.calls]
+
+    plain = sent(dspy.LM)
+    assert [body.get("n", 1) for body in plain] == [5]
+    assert plain == sent(build_lm)
+
+
+def test_a_plain_language_model_stands_for_itself_where_its_settings_change_and_where_it_chooses_how_to_send():
+    lm = dspy.LM("openai/m", api_base="http://127.0.0.1:1/v1", api_key="any", cache=False)
+    first = as_served(lm)
+    lm.kwargs["temperature"] = 0.5
+    assert as_served(lm) is first
+    assert (first.kwargs["temperature"], first.history) == (0.5, lm.history)
+    for settings in ({"engine": "lm15"}, {"engine": "litellm"}, {"model_type": "text"}):
+        lm = dspy.LM("openai/m", **settings)
+        assert as_served(lm) is lm

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from keqa.lms import build_lm, build_roles, supports_n
+from keqa.lms import build_lm, build_roles
 
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(os.environ.get("KEQA_VLLM_PYTHON", ROOT / ".vllm" / "bin" / "python"))
@@ -74,17 +74,6 @@ def _is_up(url):
     with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
         return bool(answer.status == 200)
     return False
-
-
-@pytest.mark.timeout(900)
-def test_five_samples_come_from_one_request_that_pays_the_prompt_once(server):
-    lm = build_lm("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=64)
-    assert supports_n(lm)
-    reply = lm("Hello.", n=5, temperature=1.0)
-    assert len(reply) == 5
-    alone = lm("Hello.", temperature=1.0)
-    assert len(alone) == 1
-    assert lm.history[-2]["usage"]["prompt_tokens"] == lm.history[-1]["usage"]["prompt_tokens"]
 
 
 @pytest.mark.timeout(900)

@@ -49,7 +49,7 @@ def language_model(api: Any, **settings: Any) -> Any:
     return build_lm("openai/scripted", **(defaults | settings))
 
 
-@pytest.mark.parametrize("kind", [*server.FAULTS, "all"])
+@pytest.mark.parametrize("kind", ["hang", "all"])
 def test_every_question_ends_in_an_answer_or_a_typed_error(retriever, kind):
     kinds = server.FAULTS if kind == "all" else (kind,)
     plan = server.FaultPlan(share=0.3, kinds=kinds, seed=len(kind))
@@ -57,7 +57,7 @@ def test_every_question_ends_in_an_answer_or_a_typed_error(retriever, kind):
     with server.OpenAIServer(reply=reply, faults=plan, hang_seconds=1.5) as api:
         program = KEQA(found, workers=8)
         program.set_lm(language_model(api, timeout=0.5))
-        count = 4 if kind == "hang" else 12
+        count = 4 if kind == "hang" else 16
         outcomes = list(program.answer_many([f"Who was the founder's wife? ({i})" for i in range(count)], in_flight=4))
     assert sorted(outcome.position for outcome in outcomes) == list(range(count))
     assert sum(api.faults_given.values()) > 0

@@ -10,7 +10,7 @@ import pytest
 import torch
 from dspy import lm15
 from dspy.lm15 import Config, Message, Request
-from tiny_model import save_tiny_model
+from fixtures.tiny_model import save_tiny_model
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms import build_lm

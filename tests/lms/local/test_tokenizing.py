@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import transformers
 from dspy.lm15 import Message, Request
-from tiny_model import save_tiny_model
+from fixtures.tiny_model import save_tiny_model
 
 from keqa.lms.local.tokenizing import Texts, cut_to_tokens
 

@@ -137,7 +137,7 @@ def test_adapters_of_other_kinds_are_refused(trained, tmp_path, change, message)
 
 
 def test_an_adapter_of_another_model_is_refused(trained, tmp_path):
-    from tiny_model import save_tiny_model
+    from fixtures.tiny_model import save_tiny_model
 
     other = save_tiny_model(tmp_path / "other", kind="llama", hidden_size=32)
     for file in (CONFIG, ADAPTER, TRAINING):
