@@ -100,13 +100,5 @@ def test_a_question_is_one_trace_with_its_searches(traces, program, asynchronous
     assert {one.status.status_code.value for one in spans} == {"OK"}
 
 
-def test_questions_side_by_side_are_traces_of_their_own(traces, program):
-    program, _ = program
-    questions = [ASKED, "And Bo?"]
-    dspy.Parallel(num_threads=2, disable_progress_bar=True)([(program, {"question": one}) for one in questions])
-    wholes = [[one.inputs.get("question") for one in spans if one.name == "KEQA.forward"] for spans in traces()]
-    assert sorted(wholes) == [["And Bo?"], [ASKED]]
-
-
 def name_of(span: Any) -> str:
     return str(span.name)
