@@ -7,10 +7,10 @@ from typing import Any
 import dspy
 import pytest
 from dspy.clients.cache import Cache
-from dspy.utils.callback import BaseCallback
+from dspy.utils.callback import BaseCallback, callback_context
 from dspy.utils.exceptions import LMTransportError
 
-from keqa.programs import UnansweredError
+from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.calls.call_cache import install_cache, keeping
 from keqa.retrievers.base import Hit, Passage
@@ -21,43 +21,54 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
 
 
 class Spans(BaseCallback):
-    """Notes what a tracing package would draw."""
+    """Notes what a tracing package would draw: each call with that which it is made within."""
 
     def __init__(self) -> None:
-        self.started: list[tuple[str, Any]] = []
+        self.begun: dict[str, tuple[str, str | None, Any]] = {}
         self.ended: list[tuple[Any, Any]] = []
 
-    def on_tool_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        self.started.append((instance.name, inputs))
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        name = getattr(instance, "name", type(instance).__name__)
+        self.begun[call_id] = (name, callback_context.ACTIVE_CALL_ID.get(), inputs)
+
+    on_lm_start = on_tool_start = on_module_start
 
     def on_tool_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
         self.ended.append((outputs, exception))
 
 
-@pytest.fixture
-def program(programmed, retriever):
-    program, _ = programmed(AlwaysRetrieve(retriever("Ann lives in Bergen."), top_k=3), reply)
-    return program
-
-
-FOUND = [{"title": "", "passage_id": "p0", "text": "Ann lives in Bergen.", "score": 10.0}]
+def knows(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+    """Knows where Ann lives, and not in which country that is."""
+    if name == "DecomposeQuestion":
+        return {"quizzes": '["In which city does Ann live?", "In which country is #1?"]'}
+    if name == "AnswerQuiz":
+        return {"answer": "Bergen" if "city" in inputs["quiz"] else f"Land {config.seed}"}
+    norway = {"answer": "Norway", "explanation": "Bergen is there."}
+    return {"same": False, "helpful": "Norway" in inputs.get("passage", ""), **norway}
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_search_is_a_call_of_a_tool(program, asynchronous):
-    spans = Spans()
+def test_a_question_is_one_tree_of_calls_with_its_searches(programmed, retriever, asynchronous):
+    program, engine = programmed(KEQA(retriever("Bergen is a city in Norway.", "Rome is in Italy."), top_k=2), knows)
+    spans, asked = Spans(), "In which country does Ann live?"
     with dspy.context(callbacks=[spans]):
-        if asynchronous:
-            prediction = asyncio.run(program.acall(question="Where does Ann live?"))
-        else:
-            prediction = program(question="Where does Ann live?")
-    assert prediction.answer == "Bergen"
-    assert spans.started == [("search", {"kwargs": {"query": "Where does Ann live?", "k": 3}})]
-    assert spans.ended == [(FOUND, None)]
-    assert prediction.record.cost.retrievals == 1
+        prediction = asyncio.run(program.acall(question=asked)) if asynchronous else program(question=asked)
+    assert (prediction.answer, prediction.record.cost.retrievals) == ("Norway", 1)
+    [(whole, name)] = [(one, name) for one, (name, within, _) in spans.begun.items() if within is None]
+    assert name == "KEQA"
+    assert {within for _, within, _ in spans.begun.values()} <= {None, *spans.begun}
+    [search] = [(within, inputs) for name, within, inputs in spans.begun.values() if name == "search"]
+    assert search == (whole, {"kwargs": {"query": "In which country is Bergen?", "k": 2}})
+    found = [("p0", "Bergen is a city in Norway.", 10.0), ("p1", "Rome is in Italy.", 9.0)]
+    shown = [{"title": "", "passage_id": name, "text": text, "score": score} for name, text, score in found]
+    assert spans.ended == [(shown, None)]
+    names = [name for name, _, _ in spans.begun.values()]
+    assert {"Decomposition", "Examination", "Picking", "Answering", "Summarizing"} < {*names}
+    assert names.count("LM") == len(engine.calls)
 
 
-def test_a_search_that_failed_shows_as_such(program):
+def test_a_search_that_failed_shows_as_such(programmed, retriever):
+    program, _ = programmed(AlwaysRetrieve(retriever("Ann lives in Bergen.")), reply)
     spans, program.retriever.error = Spans(), TypeError("not a query")
     with dspy.context(callbacks=[spans]), pytest.raises(TypeError, match="not a query"):
         program(question="Where?")
