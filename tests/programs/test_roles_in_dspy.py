@@ -8,7 +8,7 @@ import dspy
 import pytest
 from fixtures.one_quiz import REPLIES, Nesting
 from fixtures.replies import Replies
-from servers.openai_server import OpenAIServer
+from fixtures.replies import served as over
 
 import keqa
 from keqa.programs import KEQA
@@ -109,22 +109,9 @@ def test_a_nested_program_asks_the_servers_of_its_roles_with_their_keys(engines,
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
-    def served(engine):
-        def reply(messages, n, body):
-            said = {one["role"]: one["content"] for one in messages}
-            made = {"model": "m", "system": said["system"], "messages": (dspy.lm15.Message.user(said["user"]),)}
-            seeds = range(len(engine.calls), len(engine.calls) + n)
-            asked = [dspy.lm15.Request(**made, config=dspy.lm15.Config(seed=seed)) for seed in seeds]
-            return [engine.complete(one).message.text for one in asked]
-
-        return reply
-
     keys = (TASK_KEY, JUDGE_KEY)
     with ExitStack() as stack:
-        apis = [
-            stack.enter_context(OpenAIServer(served(engine), api_key=key))
-            for (_, engine), key in zip(engines, keys, strict=True)
-        ]
+        apis = [stack.enter_context(over(engine, key)) for (_, engine), key in zip(engines, keys, strict=True)]
         task, judge = (
             keqa.build_lm(name, api_base=api.api_base, api_key=key, num_retries=0, cache=False)
             for name, api, key in zip(("openai/gpt-4o", "mistral/judge"), apis, keys, strict=True)

@@ -26,7 +26,6 @@ from keqa.programs.calls.session import (
     run_blocking,
     within,
 )
-from keqa.programs.records import CallCost, Cost
 from keqa.programs.stages.stage import Decomposition
 from keqa.retrievers.base import SharedRetriever
 from keqa.retrievers.caching import KeptHits
@@ -177,21 +176,6 @@ def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_wh
     cost = own.cost()
     assert (cost.retrievals, cost.retrievals_cached) == (3, 2)
     assert all(10 <= seconds < 11 for seconds in (cost.retrieval_seconds, cost.seconds))
-
-
-def test_calls_are_counted_by_role_and_by_step_once_they_run():
-    own = session()
-    with within(session=own):
-        CallMeter(None)
-        assert own.cost().by_role == {}
-        for step, seconds in (("quiz", 1.0), ("quiz", 0.5), ("", 2.0)):
-            with (meter := CallMeter(None, "task", step)):
-                meter.calls = 1
-            meter.seconds = seconds
-    cost = own.cost()
-    assert cost.by_step == {"quiz": CallCost(calls=2, samples=2, seconds=1.5)}
-    assert cost.by_role["task"].seconds == 3.5
-    assert Cost.model_validate_json('{"by_role": {"task": {"calls": 1}}}').by_step == {}
 
 
 async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
