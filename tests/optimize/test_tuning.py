@@ -15,9 +15,8 @@ from keqa.optimize.asking import Asking
 from keqa.optimize.demos import learned_forms
 from keqa.optimize.options import Options
 from keqa.optimize.tuning import BOUNDARY, GRID, Tuning, own_choice, values_to_try
-from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
-from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
+from keqa.programs.gates import AlwaysRetrieveGate, ConfidenceGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference

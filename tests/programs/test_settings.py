@@ -9,10 +9,14 @@ from types import SimpleNamespace
 import pytest
 from fixtures.choosers import chooser
 
-from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs import KEQA
 from keqa.programs.baselines import Rowen
 from keqa.programs.gates import (
+    AlwaysRetrieveGate,
+    CertaintyGate,
+    NeverRetrieveGate,
     OracleGate,
+    VoteGate,
 )
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity

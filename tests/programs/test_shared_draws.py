@@ -13,9 +13,19 @@ from fixtures.replies import Replies
 
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs import KEQA
 from keqa.programs.calls.session import CallLimiter, Session, within
-from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
+from keqa.programs.gates import (
+    AlwaysRetrieveGate,
+    CertaintyGate,
+    ConfidenceGate,
+    LexicalSimilarityGate,
+    NeverRetrieveGate,
+    OracleGate,
+    ProbabilityGate,
+    RandomGate,
+    VoteGate,
+)
 from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.journal import Journal
 

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
-from keqa.programs import KEQA, VoteGate
+from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.baselines.deciding import KBM, SelfRAG
+from keqa.programs.gates import VoteGate
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
 

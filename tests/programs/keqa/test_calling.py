@@ -6,7 +6,8 @@ import threading
 import pytest
 from fixtures.director_of_up import QUESTION, World
 
-from keqa.programs import KEQA, AlwaysRetrieveGate
+from keqa.programs import KEQA
+from keqa.programs.gates import AlwaysRetrieveGate
 
 
 def test_async_gives_the_same_story(ask, programmed, retriever):

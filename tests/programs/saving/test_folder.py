@@ -18,17 +18,21 @@ from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.boundary.chooser import Choice
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import (
+    AlwaysRetrieveGate,
     BoundaryGate,
+    CertaintyGate,
     ConfidenceGate,
     LexicalSimilarityGate,
+    NeverRetrieveGate,
     ProbabilityGate,
     PromptGate,
     RandomGate,
+    VoteGate,
 )
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry

@@ -10,7 +10,8 @@ from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 from keqa.errors import StageError
 from keqa.evaluation.reports.questions import unreadable
 from keqa.lms import build_lm
-from keqa.programs import KEQA, CertaintyGate, VoteGate
+from keqa.programs import KEQA
+from keqa.programs.gates import CertaintyGate, VoteGate
 from keqa.programs.records import Cost
 from keqa.programs.shared_draws import SharedDraws
 
