@@ -39,11 +39,7 @@ _OF_REPLIES = {LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServ
 
 
 def known(error: LMError, model: str) -> LMError:
-    """The error as it is raised, with what LiteLLM leaves out of it, such as the wait that a server asks for.
-
-    An error in the body of a reply of status 200, or a body that is none, is the server's error, whatever LiteLLM takes
-    it for.
-    """
+    """The error as it is raised, with what LiteLLM leaves out of it; what is no reply is an error of the server's."""
     # What this machine lacks is told by what was raised here, never by a server's words, which could advise to install
     # anything.
     for one in chain(error):

@@ -206,10 +206,7 @@ def streams_here() -> bool:
 
 @contextmanager
 def relayed_from_thread() -> Iterator[Relay | None]:
-    """As `relayed`, for blocking code in a worker thread of the loop of the stream.
-
-    In any other thread the stream is out of reach, and nothing is streamed.
-    """
+    """As `relayed`, in a worker thread of the stream's loop; in any other thread nothing is streamed."""
     if not streams_here():
         yield None
         return

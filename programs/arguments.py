@@ -179,10 +179,7 @@ GOLDS = Kind(
 
 
 def checked(cls: type[T]) -> type[T]:
-    """Make a class refuse arguments that its constructor's annotations do not allow; see `check`.
-
-    A decorator of a class with a constructor of its own, dataclasses included.
-    """
+    """Make a class refuse arguments that its constructor's annotations do not allow; see `check`."""
     written: Callable[..., None] = vars(cls)["__init__"]
     signature = inspect.signature(written)
 

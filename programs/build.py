@@ -167,11 +167,7 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
 
 def program_of(method: Method, folders: Folders) -> Path | None:
-    """The folder of the compiled program that serves a method; None where the method is used as it is.
-
-    A program serves the method that it was compiled for. That of a KEQA serves what is made of KEQA as well: ablations,
-    gates, and reasoning with its demonstrations. A single one has to be this method's, or a KEQA's.
-    """
+    """The folder of the program that serves a method: its own, or that of the KEQA that it is made of, if any."""
     found, wanted = _by_method(folders), _compiled_as(method)
     if isinstance(folders, Path) and not found.keys() & {wanted, "keqa"}:
         raise InputError(

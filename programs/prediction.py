@@ -126,10 +126,7 @@ def _plain(source: Source) -> dict[str, Any]:
 
 
 class ProgramTool(dspy.Tool):
-    """A program that DSPy's agents may call, and any other agent through `func`.
-
-    A question without an answer is reported in words, so that an agent may ask otherwise.
-    """
+    """A program for agents, which are told in words why there is no answer, so that they may ask otherwise."""
 
     _program: Any = PrivateAttr()
 
@@ -347,10 +344,7 @@ class Source(PlacedText):
 
     @property
     def label(self) -> str:
-        """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; no two files share one.
-
-        A passage of no file is distinguished by its id.
-        """
+        """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; without a file, the passage's id."""
         place = str(self.place) if self.file else self.id
         return f"{self.title} ({place})" if self.title and self.title != place else place
 

@@ -90,10 +90,7 @@ class SharingLMs:
 
 
 class Predictor(SharingLMs, dspy.Predict):
-    """A predictor whose language model belongs to the machine.
-
-    Copies share it, resetting and loading keep it, and nothing that is saved holds it, with its address and key.
-    """
+    """A predictor whose language model is the machine's: copies share it, and nothing that is saved holds it."""
 
     fixed = True
     """Whether it shows the fixed demonstrations of its signature while it has none of its own; they are never among its

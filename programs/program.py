@@ -264,10 +264,7 @@ class Program(SharingLMs, Stage):
         return prediction_of(record if self.abstention is None else self.abstention.applied(record))
 
     async def _standing_alone(self, asked: Question) -> Question:
-        """A follow-up question made to stand alone.
-
-        The stage is no part of the program: it serves every method alike, learns nothing, and is not saved with one.
-        """
+        """A follow-up made to stand alone by a stage of no program: it learns nothing and is not saved."""
         stage = FollowUp(self.bound)
         stage.rewrite.fixed = self.demonstrations
         if self._lms.value is not None:
@@ -383,11 +380,7 @@ class Program(SharingLMs, Stage):
         self.bind_lms(check(Program, {"lms": lms}, type(self).__name__)["lms"])
 
     def lms_asked(self) -> list[Any]:
-        """The language models whose keys a server may have brought into what is said of the program.
-
-        They are those of its predictors, None where ``dspy.settings.lm`` answers, whose keys are always looked for; and
-        that of its boundary model, which asks without a predictor.
-        """
+        """The LMs whose keys a record may repeat: the predictors', and the boundary model's, which has no predictor."""
         boundary = getattr(self._lms.value, "boundary", None)
         return [*(predictor.lm for predictor in self.predictors()), *([] if boundary is None else [boundary])]
 

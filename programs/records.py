@@ -91,10 +91,7 @@ class SampleRecord(Record):
 
 
 class ClusterRecord(Record):
-    """Samples of one meaning (a set AS of Algorithm 1): positions in `QuizRecord.samples`, and the first's answer.
-
-    The answer is what later samples were compared with.
-    """
+    """Samples of one meaning (a set AS of Algorithm 1), and the first's answer, which later ones were compared with."""
 
     answer: str
     size: int
@@ -144,10 +141,7 @@ class PassageVerdict(PlacedText, Record):
 
 
 class EvidenceSentence(Record):
-    """A sentence that was selected from an evidence document by the triple, or question, nearest to it.
-
-    See KS-LLM, equation 3.
-    """
+    """A sentence of an evidence document, selected by the triple or question nearest to it (KS-LLM, equation 3)."""
 
     text: str
     passage_id: str

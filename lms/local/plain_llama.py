@@ -214,10 +214,7 @@ class ReadLayer(_CacheLayer):
 
 
 class RowsLayer(_CacheLayer):
-    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place.
-
-    Where the rows write their next token (`rows`, `slots`, `length`) is the same for all layers.
-    """
+    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place where `place` says."""
 
     def __init__(self, place: SimpleNamespace, keys: torch.Tensor, values: torch.Tensor) -> None:
         self.place, self.keys, self.values = place, keys, values

@@ -36,11 +36,9 @@ class Texts:
         return (*request.config.stop, *(() if self.tokenizer.chat_template else (PLAIN_STOP,)))
 
     def encode(self, request: lm15.Request) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The prompt's tokens, and where in them the system message and the messages before the last one end.
-
-        A last message of the assistant's is a reply that has begun, and is continued.
-        """
+        """The prompt's tokens, and where in them the system message and the messages before the last one end."""
         messages = [{**one, "content": self._as_text(one["content"])} for one in messages_of(request)]
+        # A last message of the assistant's is a reply that has begun, and is continued.
         begun = messages.pop()["content"] if len(messages) > 1 and messages[-1]["role"] == "assistant" else ""
         text = self.render(messages) + (begun if self.tokenizer.chat_template or not begun else f" {begun}")
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
@@ -124,10 +122,7 @@ class Texts:
 
 
 def _control_tokens(tokenizer: Any) -> list[str]:
-    """The tokens that structure what a model reads, without those that hold another of them.
-
-    A tokenizer may have whole pieces of prompts as tokens as well; such a piece is text that a message may hold.
-    """
+    """The tokens that structure what a model reads, without longer ones that hold another, which are text as well."""
     added = [(token.content, token.special) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
     listed = {token for token, special in added if special or CONTROL_TOKEN.search(token)}
     least: list[str] = []
@@ -173,11 +168,7 @@ def stop_tokens(model: Any, tokenizer: Any) -> set[int]:
 
 
 def cut_to_tokens(lm: Any, text: str, most: int) -> tuple[str, int]:
-    """The beginning of a text, as it was where it is no longer, and how many tokens it has.
-
-    A model in this process counts with its own tokenizer. Which one a served model has is not known here, and none is
-    fetched: those are counted by the one that LiteLLM brings (cl100k).
-    """
+    """The beginning of a text and its number of tokens, of a served model by LiteLLM's own tokenizer (cl100k)."""
     if most < 1:
         return "", 0
     tokenizer = getattr(getattr(getattr(lm, "engine", None), "texts", None), "tokenizer", None)

@@ -135,11 +135,7 @@ def fine_tune(
     progress: Progress = lambda step, steps, loss: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> FineTuned:
-    """Train a model of this process, or resume where an earlier call on the same folder was stopped.
-
-    What is finished there already is returned at once. `stopped` is asked after each step; True writes a checkpoint and
-    ends the training.
-    """
+    """Train a model, or resume what was stopped in a folder, or give what is finished; `stopped` is asked each step."""
     options, folder, source = options or TrainingOptions(), Path(folder).expanduser().resolve(), place_of_model(model)
     if is_adapter(source):
         raise ConfigurationError(f"{model} is an adapter; train its base, on all that the result shall be able to do")

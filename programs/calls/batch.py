@@ -64,11 +64,7 @@ def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight
 
 
 def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
-    """Ask one question; without an answer it is an outcome with an error.
-
-    What no other question would escape is raised: a key, model or setting that is wrong, a missing package, or a fault
-    in a method, retriever or language model. It must not be counted as an answer that failed.
-    """
+    """Ask one question; without an answer it is an outcome with an error, and what no other would escape is raised."""
     started = time.perf_counter()
     identity = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)
     try:

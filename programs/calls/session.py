@@ -47,10 +47,7 @@ class NoCopy(Generic[T]):
 
 @checked
 class CallLimiter:
-    """How many leaf calls may be in flight: shared by all questions of a program, by its copies and by its stages.
-
-    It is never copied with a program; unpickled, and in a forked process, it starts afresh.
-    """
+    """How many leaf calls may be in flight, by all questions, copies and stages of a program; a fork begins afresh."""
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers

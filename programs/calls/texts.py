@@ -188,10 +188,7 @@ def text_of(value: object) -> str:
 def refusing_empty(
     choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False, one_of: Sequence[str] = ()
 ) -> Callable[[dspy.Prediction], None]:
-    """What raises a `CallError` where an answer says nothing, or is not `one_of` those that are wanted.
-
-    No option of a choice is refused, nor brackets `last`.
-    """
+    """What refuses an answer that says nothing, or is none of those wanted; no option, nor brackets `last`."""
 
     def check(prediction: dspy.Prediction) -> None:
         answer = text_of(prediction.answer)

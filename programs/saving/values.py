@@ -52,10 +52,7 @@ def read_values(
     embedder: str | None = None,
     method: str = "program",
 ) -> dict[str, Any]:
-    """The settings of a saved program, from anywhere, each of the right type and range; given ones take their places.
-
-    A threshold takes the place of any gate; `embedder` is the embedding model that the user names.
-    """
+    """The settings of a saved program, from anywhere, checked; given ones replace them, and a threshold any gate."""
     found = dict(saved)
     if unknown := sorted(set(saved) - set(settings.model_fields)):
         raise ConfigurationError(f"unknown settings {unknown!a:.200}: they are those of another version of KEQA")
