@@ -1,6 +1,5 @@
 """How a request to a server fails: which errors are tried again and after how long, and what a reply must hold."""
 
-from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any
 
@@ -18,7 +17,7 @@ from dspy.utils.exceptions import (
 )
 
 from keqa.storage.redaction import SECRET, known_keys
-from keqa.storage.replies import too_large
+from keqa.storage.replies import chain, too_large
 
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
@@ -80,16 +79,6 @@ def check_reply(reply: Any, model: str) -> None:
     text = "text, and no reason why" if choices else "answer (an empty list of choices)"
     if not choices or all(map(_is_void, choices)):
         raise LMServerError(f"the server's reply holds no {text}", model=model, status=200, provider_code=VOID)
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from, the innermost last."""
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or one.__context__
 
 
 def hide_echoes(reply: Any, lm: Any) -> None:

@@ -176,7 +176,8 @@ class _Server:
         import httpx
         from dspy.utils.exceptions import LMUnsupportedModelError
 
-        from keqa.lms.faults import UNREADABLE, chain
+        from keqa.lms.faults import UNREADABLE
+        from keqa.storage.replies import chain
 
         causes = tuple(chain(error))
         if isinstance(error, LMUnsupportedModelError):

@@ -225,7 +225,7 @@ class Spending(UsageTracker):
         """Count a request; DSPy reports none for an answer from its cache."""
         read, written = (token_count(usage_entry.get(f"{name}_tokens")) for name in ("prompt", "completion"))
         with self._lock:
-            self.spent += CallCost(calls=1, samples=1, prompt_tokens=read, completion_tokens=written)
+            self.spent += CallCost(calls=1, prompt_tokens=read, completion_tokens=written)
             if self.spent.calls % _EVERY == 0:
                 self._keep()
         if self._parent is not None:

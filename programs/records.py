@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from keqa.data.question import AnswerType
 from keqa.programs.citations import without_citations
@@ -332,15 +332,6 @@ class CallCost(Record):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_for_each_request(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "samples" not in given:
-            counts = [given.get("calls", 0), given.get("cached", 0)]
-            # What is no number is refused by name, as any other field is.
-            return {**given, "samples": sum(count for count in counts if isinstance(count, int))}
-        return given
 
     @property
     def tokens(self) -> int:

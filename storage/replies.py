@@ -24,13 +24,18 @@ class ReplyTooLargeError(ValueError):
     """A server sends more than any reply has, or in a form in which that cannot be counted."""
 
 
-def too_large(error: BaseException | None) -> ReplyTooLargeError | None:
-    """What an error of a client came from, where a reply was too large."""
-    for _ in range(50):
-        if error is None or isinstance(error, ReplyTooLargeError):
-            return error
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came from, the innermost last."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
         error = error.__cause__ or error.__context__
-    return None
+
+
+def too_large(error: BaseException) -> ReplyTooLargeError | None:
+    """What an error of a client came from, where a reply was too large."""
+    return next((one for one in chain(error) if isinstance(one, ReplyTooLargeError)), None)
 
 
 class Unpacker:

@@ -52,6 +52,7 @@ from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import question_asked
 from keqa.signatures.chat_format import only_blocks
 from keqa.storage.redaction import without_keys
+from keqa.storage.replies import chain
 
 T = TypeVar("T")
 
@@ -288,15 +289,12 @@ async def predict(
         if known is error:
             raise
         # A traceback shows what an error came from, with a key that the server repeats there.
-        raise known from None if without_keys(reasons := _reasons(error), [lm]) != reasons else error
+        reasons = "\n".join(map(str, chain(error)))
+        raise known from None if without_keys(reasons, [lm]) != reasons else error
     finally:
         # A provider may give fewer replies than it was asked for.
         meter.add_samples(len(meter.replies) or int((config or {}).get("n") or 1))
     return prediction
-
-
-def _reasons(error: BaseException | None) -> str:
-    return "" if error is None else f"{error}\n{_reasons(error.__cause__ or error.__context__)}"
 
 
 async def _called(

@@ -80,8 +80,10 @@ UNKNOWN = QuizRecord(
 TIMEOUT = Degradation(
     stage="judge_utility", quiz=2, cause="LMTimeoutError", message="no reply in 5 s", action="left the passage out"
 )
-TASK = CallCost(calls=6, prompt_tokens=1200, completion_tokens=80, seconds=1.0)
-COST = Cost(by_role={"task": TASK, "utility": CallCost(calls=2, cached=1, failed=1)}, retrievals=1, seconds=1.25)
+TASK = CallCost(calls=6, samples=6, prompt_tokens=1200, completion_tokens=80, seconds=1.0)
+COST = Cost(
+    by_role={"task": TASK, "utility": CallCost(calls=2, cached=1, samples=3, failed=1)}, retrievals=1, seconds=1.25
+)
 
 
 def test_the_whole_record():

@@ -29,7 +29,7 @@ REPORT = Report(
     curve=[Point({"threshold": "4/5", "tries": 3, "boundary": False}, 0.5, 1.5, 0.2, (0.5, 0.5))],
     cost_per_retrieval=0.2,
     spent=CallCost(calls=3, samples=3, prompt_tokens=20, completion_tokens=10),
-    spent_earlier=CallCost(calls=1, prompt_tokens=2, completion_tokens=3),
+    spent_earlier=CallCost(calls=1, samples=1, prompt_tokens=2, completion_tokens=3),
     problems=["one"],
     chosen=["gepa"],
     failed=[Failed("asking", 6, 1, "LMServerError")],

@@ -56,7 +56,7 @@ RECORD = QuestionRecord(
     explanation=EVIL,
     answer=EVIL,
     answer_source="summary",
-    cost=Cost(by_role={"task": CallCost(calls=3, prompt_tokens=1200)}, retrievals=1, seconds=1.25),
+    cost=Cost(by_role={"task": CallCost(calls=3, samples=3, prompt_tokens=1200)}, retrievals=1, seconds=1.25),
 )
 
 

@@ -41,7 +41,9 @@ def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line, run):
     assert [brief.number(f"{name} seconds") for name in names] == [1.0, 0.0, 2.75]
     assert [brief.number(f"{name} samples") for name in names] == [5, 0, 5]
     # Where a cache answered, that is said of the time.
-    costs = [Cost(by_step=steps, by_role={"task": CallCost(calls=1, cached=cached)}) for cached in (0, 1)]
+    costs = [
+        Cost(by_step=steps, by_role={"task": CallCost(calls=1, cached=cached, samples=1 + cached)}) for cached in (0, 1)
+    ]
     grid = costs_by_step(entries_of([run("keqa", [line(n, 1.0, cost=cost) for n, cost in enumerate(costs)])]))
     assert "The time is that of questions whose calls no cache answered: KEQA 1 of 2." in grid.notes[-1]
 
@@ -84,14 +86,14 @@ def test_which_quizzes_were_searched_for():
 # Eight tries that went out in two requests, and calls of the other roles.
 ROLES = {
     "task": CallCost(calls=2, samples=8, prompt_tokens=50, completion_tokens=10),
-    "consistency": CallCost(calls=2, cached=1, prompt_tokens=200, completion_tokens=3),
-    "utility": CallCost(calls=10, prompt_tokens=4000, completion_tokens=30),
+    "consistency": CallCost(calls=2, cached=1, samples=3, prompt_tokens=200, completion_tokens=3),
+    "utility": CallCost(calls=10, samples=10, prompt_tokens=4000, completion_tokens=30),
 }
 DRAWN = Cost(by_role=ROLES, retrievals=1)
 
 
 def test_calls_of_a_boundary_model_have_a_column_where_there_are_any(line, run):
-    with_boundary = line(0, 1.0, cost=Cost(by_role=ROLES | {"boundary": CallCost(calls=1)}))
+    with_boundary = line(0, 1.0, cost=Cost(by_role=ROLES | {"boundary": CallCost(calls=1, samples=1)}))
     grids = [costs_by_role(entries_of([run("keqa", [one])])) for one in (line(0, 1.0, cost=DRAWN), with_boundary)]
     assert [[cell.text for cell in grid.rows[0][1:-2]] for grid in grids] == [
         ["8.00", "3.00", "10.00"],

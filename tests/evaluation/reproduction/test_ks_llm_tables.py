@@ -19,7 +19,7 @@ def passage(text, *, kept=True):
 
 
 def line(number, right, **story):
-    cost = Cost(by_role={"task": CallCost(calls=1, seconds=1.5)})
+    cost = Cost(by_role={"task": CallCost(calls=1, samples=1, seconds=1.5)})
     made = make_line(number, float(right), answers=("Ann Berg",), cost=cost, **story)
     return made.model_copy(update={"answer": "Ann Berg" if right else "Bo"})
 

@@ -17,7 +17,6 @@ from keqa.lms import build_lm
 from keqa.lms.local.engine import TransformersEngine
 from keqa.lms.local.weights import load_for_training, place_of_model
 from keqa.lms.loops import drafts_to, leaving
-from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
 
@@ -192,28 +191,6 @@ def test_what_cannot_be_loaded_is_refused_with_a_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *arguments, **options: kinds)
     with pytest.raises(ConfigurationError, match=r"some/model keeps a recurrent state.*vLLM"):
         TransformersEngine("some/model")
-
-
-def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder):
-    lm = build_lm(f"transformers/{tiny_folder}", cache=False, max_tokens=6)
-    stage = dspy.Predict("quiz -> answer")
-    with dspy.context(lm=lm, adapter=Anything()):
-        prediction = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
-        again = stage(quiz="Where?", config={**LOGPROBS, "temperature": 1.0, "seed": 3})
-        plain = stage(quiz="Where?", config={"temperature": 1.0, "seed": 3})
-    ((probability, first),) = likelihoods_of(prediction, 1, lm.model)
-    assert probability is not None
-    assert 0 < probability <= 1
-    assert likelihoods_of(again, 1, lm.model) == [pytest.approx((probability, first))]
-    # Asking for probabilities changes no draw.
-    assert plain.answer == prediction.answer == again.answer
-
-
-class Anything(dspy.ChatAdapter):
-    """Takes any reply for the answer, as a model with random weights writes no markers."""
-
-    def parse(self, signature, completion):
-        return {"answer": completion}
 
 
 def test_a_forked_process_is_refused_and_loads_its_own(engine, monkeypatch):
