@@ -74,15 +74,6 @@ def test_every_question_ends_in_an_answer_or_a_typed_error(retriever, kind):
             assert all(sample.text in TRUTHFUL for sample in quiz.samples if sample.text is not None)
 
 
-def test_retries_hide_what_passes(retriever):
-    plan = server.FaultPlan(share=0.3, kinds=("429",))
-    with server.OpenAIServer(reply=reply, faults=plan) as api:
-        program = KEQA(retriever("The founder's wife was Anneliese."), workers=8)
-        program.set_lm(language_model(api, num_retries=6))
-        record = program(question="Who was the founder's wife?").record
-    assert (record.answer, record.degradations) == (RIGHT, [])
-
-
 @pytest.mark.parametrize("status", [401, 500])
 def test_a_traceback_holds_no_key_that_a_server_repeats(status):
     key = "sk-proj-Abc123DEF456ghi789JKL"

@@ -1,14 +1,12 @@
 """Language models by role, whatever DSPy does to a program or to a user's module that contains it."""
 
 import json
-from contextlib import ExitStack
 from typing import Any
 
 import dspy
 import pytest
 from fixtures.one_quiz import REPLIES, Nesting
 from fixtures.replies import Replies
-from fixtures.replies import served as over
 
 import keqa
 from keqa.programs import KEQA
@@ -101,21 +99,3 @@ def test_the_task_with_several_language_models_has_no_one(served):
     with pytest.raises(ValueError, match="several language models"):
         program.get_lm()
     assert program.reset_copy().answering.answer.lm is served.utility
-
-
-def test_a_nested_program_asks_the_servers_of_its_roles_with_their_keys(engines, retriever, monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        # A request that has lost its server would go to a provider's own address: nothing listens on this proxy.
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-    keys = (TASK_KEY, JUDGE_KEY)
-    with ExitStack() as stack:
-        apis = [stack.enter_context(over(engine, key)) for (_, engine), key in zip(engines, keys, strict=True)]
-        task, judge = (
-            keqa.build_lm(name, api_base=api.api_base, api_key=key, num_retries=0, cache=False)
-            for name, api, key in zip(("openai/gpt-4o", "mistral/judge"), apis, keys, strict=True)
-        )
-        nesting = Nesting(KEQA(retriever("text"), lms=keqa.Roles(task=task, consistency=judge, utility=judge), tries=3))
-        check(nesting.deepcopy(), engines)
-        assert {call.status for api in apis for call in api.calls} == {200}

@@ -2,7 +2,7 @@ import importlib.util
 import json
 import os
 import shutil
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import dspy
@@ -267,11 +267,3 @@ def test_words_are_told_while_they_are_drawn(engine):
     # Who does not listen changes nothing, and is told nothing.
     assert engine.complete(request("a question", seed=1, stop=("\n\nUser:",))).text == text
     assert told == [None, *words]
-
-
-def test_who_leaves_takes_the_request_out_of_the_batch(engine):
-    with leaving() as leave:
-        future = engine.submit(request("a question", max_tokens=400))
-        leave()
-    with pytest.raises(CancelledError):
-        future.result()

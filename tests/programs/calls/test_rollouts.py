@@ -8,10 +8,9 @@ from typing import Any
 import dspy
 import pytest
 from conftest import AsyncScriptedEngine, SayingEngine, ScriptedEngine
-from dspy.lm15 import Request, Response
+from dspy.lm15 import Message, Request, Response
 from fixtures import one_quiz
-from fixtures.replies import served
-from servers.openai_server import markers
+from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.programs import KEQA
@@ -36,6 +35,17 @@ class Advising(ScriptedEngine):
         return SayingEngine(lambda request: advice).complete(request)
 
 
+def served(engine: ScriptedEngine) -> OpenAIServer:
+    """A real server over an engine."""
+
+    def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        text = {message["role"]: message["content"] for message in messages}
+        request = Request(model="m", system=text["system"], messages=(Message.user(text["user"]),))
+        return [engine.complete(request).message.text or "" for _ in range(n)]
+
+    return OpenAIServer(reply, api_key="any")
+
+
 @pytest.fixture(params=["in this process", "built", "of DSPy"])
 def asked(request) -> Iterator[tuple[dspy.LM, Advising]]:
     """A language model in this process, or one that is served."""
@@ -48,7 +58,7 @@ def asked(request) -> Iterator[tuple[dspy.LM, Advising]]:
         )
         return
     make = keqa.build_lm if request.param == "built" else dspy.LM
-    with served(engine, "any") as server:
+    with served(engine) as server:
         yield make("openai/gpt-4o", api_base=server.api_base, api_key="any", **settings), engine
 
 
