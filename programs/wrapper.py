@@ -1,8 +1,7 @@
 """A module that stands for the one inside it, wherever DSPy or KEQA looks at it."""
 
-import copy
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import dspy
 
@@ -52,17 +51,6 @@ class ModuleWrapper(dspy.Module, Generic[M]):
             if isinstance(inside, Program):
                 inside.refuse_misspelt(name, value)
             super().__setattr__(name, value)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = copy.copy(self)
-        memo[id(self)] = new
-        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return new
-
-    def __copy__(self) -> Self:
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        return new
 
 
 def program_within(given: Any, caller: str) -> Program:
