@@ -130,20 +130,14 @@ def test_a_role_that_there_is_not_or_whose_language_model_is_none_is_refused():
         build_roles("hosted_vllm/m", boundary_lm="", api_base="http://127.0.0.1:1/v1")
 
 
-def test_roles_with_the_same_string_are_one_lm(tiny_folder):
-    name = f"transformers/{tiny_folder}"
-    roles = build_roles(name, utility_lm="openai/judge", utility_api_base="http://127.0.0.1:1/v1", temperature=0.3)
+def test_roles_of_one_string_are_one_lm_and_an_address_serves_those_of_its_provider(tiny_folder):
+    own, base = f"transformers/{tiny_folder}", "http://127.0.0.1:1/v1"
+    roles = build_roles(own, utility_lm="openai/judge", utility_api_base=base, temperature=0.3)
     assert roles.task is roles.consistency
-    assert roles.utility.model == "openai/judge"
-    assert roles.utility.kwargs["api_base"] == "http://127.0.0.1:1/v1"
+    assert (roles.utility.model, roles.utility.kwargs["api_base"]) == ("openai/judge", base)
     assert roles.task.kwargs["temperature"] == 0.3
-
-
-def test_an_address_serves_the_roles_of_its_provider_only(tiny_folder):
-    base = "http://127.0.0.1:1/v1"
-    roles = build_roles("hosted_vllm/a", "hosted_vllm/b", f"transformers/{tiny_folder}", api_base=base)
-    assert roles.consistency.kwargs["api_base"] == base
-    assert "api_base" not in roles.utility.kwargs
+    roles = build_roles("hosted_vllm/a", "hosted_vllm/b", own, api_base=base)
+    assert [lm.kwargs.get("api_base") for lm in (roles.consistency, roles.utility)] == [base, None]
     given = build_roles(roles.task, roles.utility)
     assert (given.task, given.consistency, given.utility) == (roles.task, roles.utility, roles.task)
 
@@ -165,7 +159,5 @@ def test_a_changed_checkpoint_has_another_name(tmp_path):
     assert fingerprint(str(tmp_path)) != before
 
 
-def test_the_model_string_carries_name_and_checkpoint(tiny_folder):
-    lm = build_lm(f"transformers/{tiny_folder}")
-    assert lm.model == f"transformers/tiny-random@{fingerprint(str(tiny_folder))}"
-    assert str(tiny_folder) not in lm.model
+def test_the_model_string_carries_name_and_checkpoint_and_no_folder(tiny_folder):
+    assert build_lm(f"transformers/{tiny_folder}").model == f"transformers/tiny-random@{fingerprint(str(tiny_folder))}"

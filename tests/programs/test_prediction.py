@@ -14,6 +14,7 @@ from keqa.programs.prediction import (
     AnswerPrediction,
     disagreements_of,
     observation,
+    source_of,
     sources_of,
     with_supporting_sentences,
 )
@@ -103,7 +104,9 @@ def test_the_sentence_with_the_answer_to_a_quiz_carries_it():
     record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [quiz], "fallback": quiz}))
     assert record.quizzes[0].passages[0].sentences == ["It was won by Ann Lee."]
     assert record.fallback.passages == record.quizzes[0].passages
-    # What it was read from comes first.
+    # A quiz from memory keeps its record; and what it was read from comes first.
+    remembered = RECORD.model_copy(update={"quizzes": [QUIZ.model_copy(update={"source": "memory"})]})
+    assert with_supporting_sentences(remembered) == remembered
     read = quiz.model_copy(update={"evidence": ["The mayor of Carmouth wears a chain."]})
     record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [read]}))
     assert record.quizzes[0].passages[0].sentences == read.evidence
@@ -114,14 +117,9 @@ def test_two_files_of_one_title_are_told_apart():
     assert first.label == "Report (a/r.pdf, page 3, Town)"
     assert second.label == "Report (b/r.pdf, page 1)"
     assert (first.quizzes, first.sentences, first.date) == ([1], ["The mayor of Carmouth is Ann Lee."], "2019")
-
-
-def test_a_record_of_a_corpus_is_told_apart_by_its_id():
-    (source,) = sources_of(
-        RECORD.model_copy(update={"quizzes": [QUIZ.model_copy(update={"passages": [passage("7", "Text.")]})]})
-    )
-    assert source.label == "Report (7)"
-    assert source.model_copy(update={"title": ""}).label == "7"
+    # One of no file is told by its id.
+    source = source_of(passage("7"))
+    assert (source.label, source.model_copy(update={"title": ""}).label) == ("Report (7)", "7")
 
 
 def test_sources_that_disagree_are_named_once():
@@ -142,12 +140,6 @@ def test_sources_contradict_each_other_where_no_date_decides():
     first, second = "The mayor of Carmouth is Ann Lee.", "The mayor of Carmouth is Bo Kim."
     said = [f"“{first}” (Report (a/r.pdf, page 3, Town))", f"“{second}” (Report (b/r.pdf, page 1))"]
     assert contradicting(TEXT, [OLD, newer, NEW], None) == contradicting(TEXT, [OLD, NEW], "Ann Lee") == said
-
-
-def test_a_quiz_from_memory_keeps_its_record():
-    quiz = QUIZ.model_copy(update={"source": "memory"})
-    record = RECORD.model_copy(update={"quizzes": [quiz]})
-    assert with_supporting_sentences(record) == record
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Saving and loading: what is in the folder, what is refused, and what a fresh process makes of it."""
+"""Saving and loading: what is in the folder, what is refused, and what other language models make of it."""
 
 import json
 import os
