@@ -83,27 +83,6 @@ def _forget(cache: Cache, key: str) -> None:
         cache.disk_cache.delete(key)
 
 
-@contextmanager
-def install_cache(cache: Any) -> Iterator[None]:
-    """Within this context a cache is DSPy's, for all threads of the process; of several, the one installed last."""
-    with _lock:
-        _installed[:] = [*(_installed or [vars(dspy).get("cache")]), cache]
-        dspy.cache = cache
-    try:
-        yield
-    finally:
-        # Contexts of several threads end in any order.
-        with _lock:
-            _installed.remove(cache)
-            if _installed[-1] is None:
-                # DSPy makes its own when it is next read.
-                del dspy.cache
-            else:
-                dspy.cache = _installed[-1]
-            if len(_installed) == 1:
-                _installed.clear()
-
-
 class CallCache(Closing):
     """Answers of language models by what was asked, in many threads; `dspy.cache` while it is `installed`."""
 
@@ -114,8 +93,23 @@ class CallCache(Closing):
 
     @contextmanager
     def installed(self) -> Iterator[Self]:
-        with install_cache(self):
+        """Within this context it is DSPy's cache, for all threads of the process, as long as no other is installed."""
+        with _lock:
+            _installed[:] = [*(_installed or [vars(dspy).get("cache")]), self]
+            dspy.cache = self
+        try:
             yield self
+        finally:
+            # Contexts of several threads end in any order.
+            with _lock:
+                _installed.remove(self)
+                if _installed[-1] is None:
+                    # DSPy makes its own when it is next read.
+                    del dspy.cache
+                else:
+                    dspy.cache = _installed[-1]
+                if len(_installed) == 1:
+                    _installed.clear()
 
     # DSPy's side. A hit reports no usage, so that it is counted as a call answered by a cache; its tokens go to the
     # meter of the call, as they are what the answer takes.

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.call_cache import install_cache, keeping
+from keqa.programs.calls.call_cache import keeping
 from keqa.retrievers.base import Hit, Passage
 
 
@@ -152,9 +152,10 @@ def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_o
         assert len(engine.calls) - before == calls
 
 
-def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made_which_is_forgotten_on_the_disk_too(tmp_path):
+def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made_which_is_forgotten_on_the_disk_too(tmp_path, monkeypatch):
     cache, request = Cache(True, True, str(tmp_path), 10**7), {"model": "m", "prompt": "p"}
-    with install_cache(cache), keeping(SimpleNamespace(cache=True)) as kept:
+    monkeypatch.setattr(dspy, "cache", cache)
+    with keeping(SimpleNamespace(cache=True)) as kept:
         dspy.cache.put(request, "reply")
     cache.memory_cache.clear()
     assert cache.get(request) == "reply"
