@@ -25,7 +25,7 @@ from keqa.programs.records import QuizRecord
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
-from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.baselines import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
 
 

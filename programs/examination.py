@@ -37,7 +37,7 @@ from keqa.programs.gate import (
 from keqa.programs.records import fraction_text
 from keqa.programs.stages.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.stages.stage import Stage
-from keqa.signatures import AnswerQuiz, JudgeConsistency
+from keqa.signatures.keqa import AnswerQuiz, JudgeConsistency
 
 _FAR_FROM_RANDOM = 0.15
 _UNDECIDED = Verdict(False)

@@ -31,8 +31,8 @@ from keqa.programs.registry import Spec
 from keqa.programs.saving.folder import save
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
-from keqa.signatures import JudgeConsistency
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import JudgeConsistency
 from keqa.storage.journal import Journal
 
 REFERENCE = "reference"

@@ -23,7 +23,8 @@ from keqa.programs.program import Program
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerWithKnowledge
 
 
 class Gathered:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import dspy
 
-from keqa import signatures as prompts
 from keqa.data.question import Question, clean
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
@@ -36,6 +35,19 @@ from keqa.programs.records import AnswerSource, fraction_text
 from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
+from keqa.signatures.baselines import (
+    AnswerQuestion,
+    JudgeHeuristicAnswer,
+    JudgeRelevance,
+    JudgeSupport,
+    RateUsefulness,
+    ReasonFromMemory,
+    RephraseQuestion,
+    RewriteQueries,
+    TranslateQuestion,
+)
+from keqa.signatures.boundary import DecideRetrieval, JudgeKnowledge
+from keqa.signatures.keqa import JudgeConsistency
 
 
 class KBM(ExaminingBaseline):
@@ -62,7 +74,7 @@ class KBM(ExaminingBaseline):
 
     def set_up(self) -> None:
         super().set_up()
-        self.judge = Predictor(prompts.JudgeKnowledge)
+        self.judge = Predictor(JudgeKnowledge)
         if self.rejudge and isinstance(self.model, LightModel):
             raise ConfigurationError(
                 "rejudge judges again with the passages, and a light boundary model reads none: leave it out, or the "
@@ -120,7 +132,7 @@ class KBM(ExaminingBaseline):
 class Rephrasing(Stage):
     """Draws other wordings of a question, so many tries of them, all side by side."""
 
-    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": prompts.RephraseQuestion}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": RephraseQuestion}
 
     async def run(self, asked: Question, tries: int, temperature: float, seed: int) -> list[str]:
         """The different wordings of a question other than its own; a degradation reports each that failed."""
@@ -175,9 +187,9 @@ class Rowen(ExaminingBaseline):
         if self.language is not None and not self.language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
         super().set_up()
-        self.verify = Predictor(prompts.ReasonFromMemory if self.reason else prompts.AnswerQuestion)
+        self.verify = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
         self.rephrasing = Rephrasing(self.bound)
-        self.translate, self.same = Predictor(prompts.TranslateQuestion), Predictor(prompts.JudgeConsistency)
+        self.translate, self.same = Predictor(TranslateQuestion), Predictor(JudgeConsistency)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         first: Reply | None = None
@@ -251,9 +263,9 @@ class Reflection(Stage):
     """Asks for the tokens ISREL, ISSUP and ISUSE, each a prompt of its own, all side by side; these have weights."""
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
-        "relevance": prompts.JudgeRelevance,
-        "support": prompts.JudgeSupport,
-        "usefulness": prompts.RateUsefulness,
+        "relevance": JudgeRelevance,
+        "support": JudgeSupport,
+        "usefulness": RateUsefulness,
     }
 
     async def run(
@@ -305,7 +317,7 @@ class SelfRAG(ExaminingBaseline):
 
     def set_up(self) -> None:
         super().set_up()
-        self.retrieve = Predictor(prompts.DecideRetrieval)
+        self.retrieve = Predictor(DecideRetrieval)
         self.reflection = Reflection(self.bound)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -358,8 +370,8 @@ class SlimPLM(ExaminingBaseline):
 
     def set_up(self) -> None:
         super().set_up()
-        self.propose, self.judge = Predictor(prompts.ReasonFromMemory), Predictor(prompts.JudgeHeuristicAnswer)
-        self.rewrite = Predictor(prompts.RewriteQueries)
+        self.propose, self.judge = Predictor(ReasonFromMemory), Predictor(JudgeHeuristicAnswer)
+        self.rewrite = Predictor(RewriteQueries)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         heuristic: str | None = None

@@ -33,14 +33,9 @@ from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
 from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures import (
-    AnswerQuestion,
-    AnswerWithEvidence,
-    AnswerWithKnowledge,
-    ExpandSubject,
-    ReasonFromMemory,
-    ReasonWithKnowledge,
-)
+from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerWithKnowledge
+from keqa.signatures.ks_llm import AnswerWithEvidence, ExpandSubject
 
 _DIGITS = 6
 """Of a distance in a record: beyond them machines differ."""

@@ -36,16 +36,9 @@ from keqa.programs.stages.probabilities import LOGPROBS, model_of, output_tokens
 from keqa.programs.stages.stage import Answering, Summarizing
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import sentences
-from keqa.signatures import (
-    AnswerFromTrajectory,
-    ChooseAction,
-    ExtendReasoning,
-    JudgeConsistency,
-    PlanQueryChain,
-    ReasonWithKnowledge,
-)
-from keqa.signatures.baselines import UNSOLVED
-from keqa.signatures.react import Turn, written_trajectory
+from keqa.signatures.baselines import UNSOLVED, ExtendReasoning, PlanQueryChain, ReasonWithKnowledge
+from keqa.signatures.keqa import JudgeConsistency
+from keqa.signatures.react import AnswerFromTrajectory, ChooseAction, Turn, written_trajectory
 
 _CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)
 _FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)

@@ -4,7 +4,7 @@ The *fine-tuned* one is a causal LM that was trained to say of a question whethe
 is asked in KBM's words, and replies with JSON, of which the probability counts: P(True) / (P(True) + P(False)) at each
 field. Its file names a folder of weights beside it, and their fingerprint. It judges whatever LM answers: a plug-in.
 
-The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples of what was known and what was not: a
+The *prompted* one is asked by `JudgeKnowledge`, with examples of what was known and what was not: a
 balanced few, the same for every quiz, or those that are most like it. Its instruction may be one that GEPA wrote.
 """
 
@@ -40,8 +40,7 @@ from keqa.programs.gate import Draws
 from keqa.programs.records import digest
 from keqa.programs.stages.probabilities import LOGPROBS, first_tokens, likelihood, tells_no_probabilities
 from keqa.retrievers.text import is_chinese
-from keqa.signatures import JudgeKnowledge
-from keqa.signatures.boundary import Language, assessment_prompt
+from keqa.signatures.boundary import JudgeKnowledge, Language, assessment_prompt
 
 MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""

@@ -17,7 +17,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import noted
 from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, Verdict, reaches
-from keqa.signatures import DecideRetrieval, StateConfidence
+from keqa.signatures.boundary import DecideRetrieval, StateConfidence
 
 _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
 
@@ -201,7 +201,7 @@ class ConfidenceGate(LeaderGate):
 class PromptGate(LeaderGate):
     """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
-    It is asked before any draw, in the words of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`); a known
+    It is asked before any draw, in the words of Self-RAG's token Retrieve (`DecideRetrieval`); a known
     quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
     """
 

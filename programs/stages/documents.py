@@ -37,7 +37,8 @@ from keqa.programs.sentences import (
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import UNSPACED
-from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
+from keqa.signatures.baselines import JudgeSupport
+from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure
 
 # Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
 _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")

@@ -16,7 +16,7 @@ from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.probabilities import first_tokens, item_likelihoods
 from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
-from keqa.signatures import AnswerAndCite, DraftQuizzes
+from keqa.signatures.keqa import AnswerAndCite, DraftQuizzes
 
 
 class Drafting(Stage):

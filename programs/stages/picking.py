@@ -13,7 +13,7 @@ from keqa.programs.calls.session import CallLimiter, current, gather, in_thread,
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit, Passage
-from keqa.signatures import JudgeUtilities, JudgeUtility
+from keqa.signatures.keqa import JudgeUtilities, JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""

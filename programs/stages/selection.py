@@ -28,7 +28,7 @@ from keqa.programs.sentences import sentences_of
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures import ConstructTriples
+from keqa.signatures.ks_llm import ConstructTriples
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""

@@ -19,14 +19,9 @@ from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
 from keqa.programs.stages.probabilities import LOGPROBS, model_of, tells_no_probabilities
-from keqa.signatures import (
-    AnswerWithKnowledge,
-    DecomposeQuestion,
-    GenerateDocument,
-    ReasonWithKnowledge,
-    RewriteFollowUp,
-    Summarize,
-)
+from keqa.signatures.baselines import ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerWithKnowledge, DecomposeQuestion, RewriteFollowUp, Summarize
+from keqa.signatures.ks_llm import GenerateDocument
 
 _ALIKE, _LONGEST_ALIKE = 0.9, 500
 """From what likeness on two texts are all but the same, and up to how many characters: it takes the square of them."""

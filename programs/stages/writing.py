@@ -30,7 +30,8 @@ from keqa.programs.stages.documents import missing_quiz, support_of, tells, word
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
-from keqa.signatures import CompareInTable, JudgeSupport, ListItems, WriteAnswer
+from keqa.signatures.baselines import JudgeSupport
+from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 
 UNSUPPORTED = "(unsupported)"
 """What stands behind a sentence that its passages do not carry, where such are marked."""

@@ -12,7 +12,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.retrievers.base import Hit, Passage
-from keqa.signatures import AnswerQuestion
+from keqa.signatures.baselines import AnswerQuestion
 
 ASKED = Question("Who?", "short", [])
 
