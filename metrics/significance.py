@@ -26,7 +26,6 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all of the interval lies on one side of zero: a significant difference."""
         return self.low > 0 or self.high < 0
 
 

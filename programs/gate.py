@@ -76,12 +76,10 @@ class Draws:
 
     @property
     def drawn(self) -> int:
-        """Draws made, abstentions and failures included."""
         return len(self.made)
 
     @property
     def left(self) -> int:
-        """Draws not made yet."""
         return self.tries - self.drawn
 
     @property
@@ -100,12 +98,10 @@ class Draws:
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of the clusters, in the order of their first members."""
         return [len(members) for members in self.clusters]
 
     @property
     def largest(self) -> int:
-        """Size of the largest cluster, 0 where there is none."""
         return max(self.sizes, default=0)
 
     @property
@@ -258,7 +254,7 @@ class NamedGate:
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
-        """Refuse arguments, by name, of a saved program, which may be a stranger's, that only a user may give."""
+        """Refuse arguments of a saved program, which may be a stranger's, that only a user may give."""
 
 
 class LeaderGate(NamedGate):

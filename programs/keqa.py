@@ -155,12 +155,10 @@ class KEQA(Program):
 
     @property
     def writes(self) -> bool:
-        """Whether a question may have a written answer."""
         style = self.settings.style
         return self.declines if style is None else style != "short"
 
     def described(self) -> dict[str, Any]:
-        """As of every program, and whether there is a utility reference."""
         found: Any = self.reference
         if found is not None:
             found = {"entries": len(found.entries)} if isinstance(found, UtilityReference) else OWN
@@ -187,7 +185,6 @@ class KEQA(Program):
         raise ConfigurationError(f"the state was saved {found}")
 
     def bind_retriever(self, retriever: Any) -> None:
-        """As for every program; what is done where nothing is found may go by the retriever."""
         super().bind_retriever(retriever)
         self.fit_parts()
 
@@ -320,10 +317,7 @@ class KEQA(Program):
         return await self._answer_quiz(AskedQuiz(quiz, what, whole=True, draft=draft), examine=examine)
 
     async def _read_together(self, asked: Question, story: RecordBuilder, *, settled: bool) -> bool:
-        """Answer the question from what was found for it and its quizzes, and say whether that is an answer.
-
-        What memory answered stands in no passage.
-        """
+        """Answer the question from what was found for it and its quizzes, and say whether that is an answer."""
         found = [[Hit(one.passage, one.score) for one in quiz.passages if one.kept] for quiz in story.quizzes]
         remembered = any(quiz.answer and quiz.source != "passages" for quiz in story.quizzes)
         if remembered or not any(found) or (self.declines and not settled):
@@ -367,7 +361,7 @@ class KEQA(Program):
         return True
 
     async def _fall_back(self, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
-        """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
+        """Answer the question itself; what failed before is not made good by an answer from memory."""
         story.fallback = await self._answer_whole(asked, Quiz(0, asked.question), examine=False)
         if failed and self.retriever is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
@@ -377,7 +371,6 @@ class KEQA(Program):
     async def _answer_quizzes(
         self, asked: Question, quizzes: Sequence[Quiz], drafts: Mapping[int, Draw]
     ) -> list[QuizRecord]:
-        """Answer each quiz as soon as those that it refers to are answered."""
         problems = broken_references(quizzes)
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"

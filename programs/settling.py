@@ -1,8 +1,7 @@
 """By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes.
 
 KEQA's idea one level up: is the whole question known, does one search settle it, or has it to be taken apart? A chooser
-says so from the answers there are (`keqa.programs.boundary.chooser`). Without one the passages of one search are read
-first, and a question is taken apart where they do not answer it.
+says so (`keqa.programs.boundary.chooser`); without one, a question is taken apart where one reading does not answer it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,8 +24,7 @@ from keqa.programs.records import QuizRecord
 class Settling:
     """A question that is settled otherwise than by its quizzes alone, by what a program has for each way.
 
-    In a cascade it is taken from step to step; each hands what it found on to the next, and a chooser, if there is one,
-    says where to stop. Where a program `declines`, memory alone is no answer.
+    In a cascade each step hands on what it found, and a chooser, if there is one, says where to stop.
     """
 
     asked: Question
@@ -165,7 +163,6 @@ class Settling:
         self._settle(_remembered(self.asked, draft, judged), "draft")
 
     def _settle(self, record: QuizRecord, way: Way) -> None:
-        """Take the answer to the question itself, which is its only quiz then."""
         self.story.quizzes, self.story.settled_by = [record.model_copy(update={"index": 1})], way
         self.story.conclude(self.asked.question, record)
 

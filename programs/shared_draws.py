@@ -174,10 +174,7 @@ class SharedDraws:
         return [self._spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
 
     def _spec(self, lm: Any) -> dict[str, Any]:
-        """As `lm_spec`, which takes longer than all else of a call already made: kept while the settings are the same.
-
-        The weights of a language model in this process may change.
-        """
+        """As `lm_spec`, which takes longer than all else of a call already made; weights in this process may change."""
         if lm is None or hasattr(getattr(lm, "engine", None), "path"):
             return lm_spec(lm)
         kind, settings = [getattr(lm, name, None) for name in ("model", "model_type")], dict(lm.kwargs)

@@ -62,14 +62,10 @@ _CLAUSE = re.compile(r"\b(?:who|that|which|where|whose)\b")
 
 @dataclass(frozen=True)
 class Seen:
-    """A question and what it has been answered so far.
+    """A question and its answers so far: from memory, after one reading, and from its quizzes.
 
-    Attributes:
-        question: As it was asked.
-        chain: The reasoning of the answer from memory.
-        answers: From memory, after one reading, and from its quizzes, as far as there are any yet; one at least.
-        probability: Of the tokens of the answer from memory, normalised by length.
-        further: Other answers from memory, which were asked for in the same way or in another.
+    With the reasoning of the first, the probability of its tokens, normalised by length, and `further` ones from
+    memory.
     """
 
     question: str
@@ -79,7 +75,6 @@ class Seen:
     further: tuple[str, ...] = ()
 
     def first(self, count: int) -> Seen:
-        """What was seen when there were so many answers."""
         return Seen(self.question, self.chain, self.answers[:count], self.probability, self.further)
 
 
@@ -281,13 +276,7 @@ def _hashed(terms: Sequence[str]) -> NDArray[Any]:
 
 
 class Choice(NamedTuple):
-    """What to do after a step.
-
-    Attributes:
-        believed: The answer that is most probably right.
-        right: How probably each answer is.
-        onward: What asking on is worth, its cost taken off; None where there is nothing to ask on.
-    """
+    """What to do after a step: which answer to believe, how probably each is right, and what asking on is worth."""
 
     believed: Way
     right: tuple[float, ...]

@@ -249,11 +249,9 @@ class LightModel(SavedModel):
 
     @property
     def uses_probabilities(self) -> bool:
-        """Whether it was trained on draws with the probabilities of their tokens."""
         return all("probabilities" in variants for variants in self.heads.values()) and self.reads != "quiz"
 
     def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
-        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
         if self.reads != "quiz" and not draws.drawn:
             raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")
         read = draws.first(1) if self.reads == "draft" else draws
@@ -268,6 +266,5 @@ class LightModel(SavedModel):
         return Judgement(judged["mastery"], judged["certainty"])
 
     def spec(self) -> dict[str, Any]:
-        """Kind, what it reads, and a digest of its weights."""
         weights = {"embedder": self.embedder, "heads": self.written()["heads"]}
         return {"kind": self.kind, "reads": self.reads, "weights": digest(weights)}

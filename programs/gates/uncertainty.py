@@ -75,7 +75,6 @@ class StatedConfidence(GateQuestion):
         *,
         number: int | None = None,
     ) -> float:
-        """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         with noted("state_confidence", "taken for no confidence", number):
             reply = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
@@ -110,7 +109,6 @@ class CertaintyGate(AllSamplesGate):
 
     @property
     def name(self) -> str:
-        """For records, such as ``certainty by_types over clusters``."""
         return f"certainty {self.form} over {self.over}"
 
     def decide(self, draws: Draws) -> Verdict | int:
@@ -128,10 +126,7 @@ class CertaintyGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class LexicalSimilarityGate(AllSamplesGate):
-    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020).
-
-    It needs no judge: of the gates that read samples it is the cheapest, and a hard one to beat.
-    """
+    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020)."""
 
     method = "gate-lexical"
     title = "Lexical similarity"
@@ -174,10 +169,7 @@ class ProbabilityGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class ConfidenceGate(LeaderGate):
-    """Known where the LM states a high confidence in the leading answer, in one further call.
-
-    It is verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration).
-    """
+    """Known where the LM, asked once more, is sure of the leading answer (Verb. 2S of Tian et al., 2023)."""
 
     method = "gate-confidence"
     title = "Verbalised confidence"
@@ -188,7 +180,6 @@ class ConfidenceGate(LeaderGate):
     name: Word = "verbalised confidence"
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """By the confidence in it; without an answer it is 0, and the quiz unknown."""
         if not draws.sizes:
             return Verdict(False, 0.0)
         if draws.reply is None:
@@ -199,10 +190,9 @@ class ConfidenceGate(LeaderGate):
 @checked
 @dataclass(frozen=True)
 class PromptGate(LeaderGate):
-    """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
+    """Known where the LM says, before any draw, that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
-    It is asked before any draw, in the words of Self-RAG's token Retrieve (`DecideRetrieval`); a known
-    quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
+    A known quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
     """
 
     method = "gate-prompt"
@@ -214,7 +204,6 @@ class PromptGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        """Unknown where the LM says that it needs passages."""
         if draws.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
         return Verdict(False) if draws.reply else None

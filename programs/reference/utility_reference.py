@@ -46,7 +46,7 @@ Scored = tuple[float, int]
 
 
 class ReferenceIndex:
-    """Entries and their embeddings. It never changes, so copies of a reference and threads share it.
+    """Entries and their embeddings; it never changes.
 
     Its `demonstrations` are what the entries show, a quiz, a passage and a label, each once, in their order.
     """
@@ -133,7 +133,6 @@ class ReferenceIndex:
 
 
 def texts_of(pairs: Sequence[tuple[str, str]], form: Form) -> list[str]:
-    """What is embedded of pairs of a quiz and a passage, each text once."""
     if form == "joint":
         return list(dict.fromkeys(f"{quiz}\n{passage}" for quiz, passage in pairs))
     return list(dict.fromkeys([*(quiz for quiz, _ in pairs), *(passage for _, passage in pairs)]))
@@ -171,7 +170,6 @@ def _rows(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: Form, vect
 
 
 def _flat(rows: Vectors) -> Any:
-    """An exhaustive index, whose inner product is the cosine of rows of length 1."""
     import faiss
 
     index = faiss.IndexFlatIP(rows.shape[1])
@@ -266,7 +264,6 @@ class UtilityReference(Parameter):
         return None if self.variant == "none" else self._index.reliability.of_date(date, self._index.own())
 
     def counts(self) -> dict[str, int]:
-        """How many entries are of passages that helped and that harmed."""
         helpful = sum(entry.helpful for entry in self.entries)
         return {"helpful": helpful, "harmful": len(self.entries) - helpful}
 

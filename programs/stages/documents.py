@@ -126,7 +126,6 @@ class OwnDocuments(Stage):
         choices: Sequence[str] = (),
         number: int | None = None,
     ) -> tuple[bool | None, str]:
-        """Whether passages carry an answer; see `support_of`."""
         worded = answer_type == "short" and not choices
         return await support_of(self.support, question, answer, passages, number, worded=worded, named=True)
 
@@ -302,7 +301,6 @@ def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
 
 
 def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
-    """Whether a number stands before its unit, or a word that this is short for."""
     words = _UNITS.get(unit.lower(), unit)
     return any(map(_in_one_piece(f"{number} (?:{unit}|{words})").search, texts))
 

@@ -89,10 +89,7 @@ class Citing(Stage):
         *,
         own: bool = False,
     ) -> tuple[str, list[int], int]:
-        """The answer, the positions of the passages that it cites, and how many were read, of too many the first half.
-
-        With `own`, an answer that was copied from a demonstration is refused.
-        """
+        """The answer, the positions of what it cites, and how many passages were read, of too many the first half."""
         shown = dict(enumerate(passages, 1))
         prediction = await ask(
             self.cite,

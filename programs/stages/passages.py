@@ -69,7 +69,6 @@ class AskedQuiz:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Which quiz it is, as records say it."""
         quiz = self.quiz
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
@@ -173,7 +172,6 @@ class PassageReading:
         return (memory, "memory") if keeps else (answer, "passages")
 
     async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> list[PassageVerdict]:
-        """Which of the passages that were found are read."""
         settings, text = self.settings, asked.text
         verdicts = unjudged(hits)
         if settings.pick:
@@ -300,7 +298,6 @@ class PassageReading:
         asked.fields["support"] = NO_REPLY
 
     async def _check(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> None:
-        """Find out whether passages of one's own documents carry an answer."""
         if self.documents is not None:
             text, *wanted = asked.what
             support = await self.documents.acall(text, answer, passages, *wanted, asked.quiz.index)
@@ -317,7 +314,6 @@ def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> li
 
 
 def expanded(question: str, found: Sequence[Hit]) -> str:
-    """The query that finds what the best passage leads to."""
     return f"{question} {one_line(found[0].passage.rendered[:_EXPANSION])}"
 
 

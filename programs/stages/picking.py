@@ -35,7 +35,6 @@ def verdict_on(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdi
 
 
 def unjudged(hits: Sequence[Hit], why: str = "picking is off", kept: bool = True) -> list[PassageVerdict]:
-    """The same verdict on every passage, which keeps it or not."""
     return [verdict_on(hit, "unjudged", kept, why) for hit in hits]
 
 
@@ -171,7 +170,6 @@ class Picking(Stage):
         shown: Callable[[Passage], str],
         doubted: Sequence[bool],
     ) -> list[Verdict]:
-        """A verdict for each passage, in one call where that is wanted and there are several."""
         found: list[Verdict | None] = [None] * len(hits)
         if self.together is not None and len(hits) > 1:
             texts = [hit.passage.rendered for hit in hits]

@@ -181,7 +181,6 @@ class Writing(Stage):
         *,
         mark: bool = False,
     ) -> Written:
-        """A text or a table from passages, which are numbered in their order."""
         shown = {number: self.shown(passage) for number, passage in enumerate(passages, 1)}
         written = Written(style=style, passages=list(passages), looked_at=len(passages))
         if style == "table":
