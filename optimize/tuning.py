@@ -250,7 +250,7 @@ class Tuning:
         if choice["boundary"] and self.boundary is not None:
             gate = BoundaryGate(self.boundary, threshold=Fraction(threshold))
         elif threshold not in (None, self.own["threshold"]):
-            gate = dataclasses.replace(gate, threshold=Fraction(threshold))  # type: ignore[type-var]
+            gate = dataclasses.replace(gate, threshold=Fraction(threshold))
         return {**{name: choice[name] for name in GRID if name not in ("threshold", BOUNDARY)}, "gate": gate}
 
     def _score(self, choice: Mapping[str, Any]) -> None:

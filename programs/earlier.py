@@ -5,9 +5,7 @@ program must have answered; who keeps conversations sees to that.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 
-from keqa.programs.calls.session import within
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 Key = tuple[str, str, tuple[str, ...]]
@@ -44,8 +42,3 @@ def findings_of(records: Iterable[QuestionRecord]) -> Findings:
 def _settled(quiz: QuizRecord) -> bool:
     from_memory = quiz.source == "memory" and quiz.known is True
     return from_memory or (quiz.source == "passages" and quiz.supported is not False)
-
-
-def knowing(findings: Findings) -> AbstractContextManager[None]:
-    """Within this context, quizzes that were settled before are not asked again."""
-    return within(findings=findings)

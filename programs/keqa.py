@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -23,7 +22,7 @@ from keqa.programs.examination import Examination
 from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
 from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound, RecordBuilder, UnansweredError
-from keqa.programs.program import Program
+from keqa.programs.program import Program, setting
 from keqa.programs.records import QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
@@ -31,15 +30,17 @@ from keqa.programs.settings import KeqaSettings
 from keqa.programs.settling import Settling
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
-from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError, interleaved
-from keqa.programs.stages.picking import Listwise, Picking, Reference
-from keqa.programs.stages.selection import Selection, Similarity
+from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError
+from keqa.programs.stages.picking import Listwise, Picking, Reference, merged
+from keqa.programs.stages.selection import Selection
 from keqa.programs.stages.stage import Answering, Decomposition, Reasoning, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
 from keqa.retrievers.base import Hit
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
+_DEEP, _MOST_READ = 3, 8
+"""Of each search so many passages are read together, and so many of all."""
 _Part = TypeVar("_Part", bound=Stage)
 
 
@@ -53,6 +54,10 @@ class KEQA(Program):
     method: ClassVar[str] = "keqa"
     Settings: ClassVar[type[models.Settings]] = KeqaSettings
     settings: KeqaSettings
+    gate = setting("gate", "examination.gate")
+    # α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate.
+    threshold = setting("threshold", "examination.gate.threshold")
+    similarity = setting("similarity", "selection.similarity")
 
     def __init__(
         self,
@@ -105,31 +110,6 @@ class KEQA(Program):
         if {"gate", "threshold"} & {*changed}:
             self.examination.gate = self._decides()
         self.fit_parts()
-
-    @property
-    def gate(self) -> Gate:
-        return self.examination.gate
-
-    @gate.setter
-    def gate(self, gate: Gate | None) -> None:
-        self.change(gate=gate)
-
-    @property
-    def threshold(self) -> Fraction | None:
-        """α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate."""
-        return getattr(self.gate, "threshold", None)
-
-    @threshold.setter
-    def threshold(self, threshold: Fraction | float | str) -> None:
-        self.change(threshold=threshold)
-
-    @property
-    def similarity(self) -> Similarity:
-        return self.selection.similarity
-
-    @similarity.setter
-    def similarity(self, similarity: Similarity | str | None) -> None:
-        self.change(similarity=similarity)
 
     @property
     def reference(self) -> Reference | None:
@@ -327,7 +307,8 @@ class KEQA(Program):
         changes = {"pick": False, "expand": 0}
         reading = replace(self._reading, settings=self.settings.changed(changes, "reading together"))
         try:
-            hits = interleaved([await reading.search(whole), *found])
+            searches = [await reading.search(whole), *found]
+            hits = merged([one[:_DEEP] for one in searches], _MOST_READ)
             # Where it tells nothing, the summary is the answer.
             with _as_draft():
                 read = await reading.answer(whole, hits)

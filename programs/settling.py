@@ -10,11 +10,11 @@ from typing import Any
 
 from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention
-from keqa.programs.boundary.chooser import WAYS, Choice, Chooses, Seen
+from keqa.programs.boundary.chooser import WAYS, Choice, Chooser, Seen
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import context, note, report
+from keqa.programs.calls.session import context, note, report, within
 from keqa.programs.declared import Settle, Way
-from keqa.programs.earlier import key_of, knowing
+from keqa.programs.earlier import key_of
 from keqa.programs.gate import Draw, Draws
 from keqa.programs.prediction import QuizAnswered, QuizExamined, RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
@@ -30,7 +30,7 @@ class Settling:
     asked: Question
     story: RecordBuilder
     how: Settle
-    chooser: Chooses | None
+    chooser: Chooser | None
     declines: bool
     remember: Callable[[], Awaitable[Draw]]
     read: Callable[[Draw | None], Awaitable[QuizRecord]]
@@ -62,7 +62,7 @@ class Settling:
         else:
             await self._take_apart(whole)
 
-    async def _asks_on_from_memory(self, chooser: Chooses) -> bool:
+    async def _asks_on_from_memory(self, chooser: Chooser) -> bool:
         try:
             draft = self.draft = await self.remember()
         except CallError as error:
@@ -90,7 +90,7 @@ class Settling:
         if not failed:
             known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
         try:
-            with knowing(known):
+            with within(findings=known):
                 await self.apart()
         except UnansweredError as error:
             # What was read is a part of the story, and what says something stands, whatever failed after it.
@@ -112,7 +112,7 @@ class Settling:
             self._choose(self.chooser, _read_from(whole), answer)
             self._believe(whole)
 
-    def _choose(self, chooser: Chooses, *further: str) -> Choice:
+    def _choose(self, chooser: Chooser, *further: str) -> Choice:
         """What the chooser says of the answers there are: the draft's, and further ones."""
         draft = self.draft
         answers = ("" if draft is None else draft.text or "", *further)

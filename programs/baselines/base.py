@@ -1,11 +1,10 @@
 """What the methods that KEQA is compared with have in common: settings, searches, answers, how these are recorded."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, zip_longest
 from typing import Any, ClassVar, Self, get_origin
 
 import dspy
@@ -25,26 +24,6 @@ from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
 from keqa.signatures.keqa import AnswerWithKnowledge
-
-
-class Gathered:
-    """The passages found so far, each once, in the order in which they were found; with a limit, no later ones."""
-
-    def __init__(self, most: int | None = None) -> None:
-        self.hits: list[Hit] = []
-        self._most = most
-
-    def add_in_turn(self, found: Iterable[Sequence[Hit]]) -> list[Hit]:
-        """Add what several searches found, the best of each first: what is cut off is the rest of each."""
-        return self.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
-
-    def add(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Add those that are new; all that there are then."""
-        known = {hit.passage.id: hit for hit in self.hits}
-        for hit in hits:
-            known.setdefault(hit.passage.id, hit)
-        self.hits[:] = list(known.values())[: self._most]
-        return self.hits
 
 
 @dataclass(frozen=True)

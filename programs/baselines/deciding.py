@@ -12,7 +12,6 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Share, Steps, Temperature, Threshold, TopK, Tries, Weight, Word
 from keqa.programs.baselines.base import (
     ExaminingBaseline,
-    Gathered,
     Reply,
     asked_inputs,
     from_memory,
@@ -32,7 +31,7 @@ from keqa.programs.gates.uncertainty import wants_retrieval
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import AnswerSource, fraction_text
-from keqa.programs.stages.picking import unjudged, verdict_on
+from keqa.programs.stages.picking import merged, unjudged, verdict_on
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import (
@@ -192,7 +191,7 @@ class Rowen(ExaminingBaseline):
             score = await self._consistency(asked, first, wordings)
         known = score >= self.min_consistency
         queries = [] if known else [asked.question, *wordings]
-        hits = Gathered(self.top_k).add_in_turn(await gather([self.search(query, 1) for query in queries]))
+        hits = merged(await gather([self.search(query, 1) for query in queries]), self.top_k)
         # The first answer, which was not consistent, does not replace that from passages (section 3, repair).
         repaired = await self.answered(asked, hits) if hits else None
         reply = repaired or first
@@ -366,7 +365,7 @@ class SlimPLM(ExaminingBaseline):
         known = heuristic is not None and await self._known(asked.question, heuristic)
         queries = [] if known else await self._queries(asked, heuristic)
         found = await gather([self.search(query, 1) for query in queries])
-        hits = Gathered(self.top_k).add_in_turn(found)
+        hits = merged(found, self.top_k)
         reply = await self.answered(asked, hits)
         passages = verdicts(hits, reply.read)
         for place, hit in enumerate(hits[: reply.read]):

@@ -14,7 +14,6 @@ from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize
 from keqa.programs.arguments import Count, Probability, Steps, TopK
 from keqa.programs.baselines.base import (
-    Gathered,
     Reply,
     SearchingBaseline,
     answer_from,
@@ -32,6 +31,7 @@ from keqa.programs.examination import means_the_same
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuizRecord
+from keqa.programs.stages.picking import merged
 from keqa.programs.stages.probabilities import LOGPROBS, model_of, output_tokens, tokens_of, word_probabilities
 from keqa.programs.stages.stage import Answering, Summarizing
 from keqa.retrievers.base import Hit
@@ -59,12 +59,12 @@ def concluded(thought: str) -> str | None:
 
 
 @contextmanager
-def _ended(stage: str, found: Gathered, action: str, number: int | None = None) -> Iterator[None]:
+def _ended(stage: str, found: list[Hit], action: str, number: int | None = None) -> Iterator[None]:
     """Within it a call that fails ends the steps; where they found nothing so far there is no answer."""
     try:
         yield
     except CallError as error:
-        if not found.hits:
+        if not found:
             raise UnansweredError.at(stage, error) from error
         note(stage, error.cause, error.message, action, number)
 
@@ -87,16 +87,16 @@ class ChainBaseline(SearchingBaseline):
         return first_sentence(text_of(reply.thought))
 
     async def finish(
-        self, asked: Question, thoughts: Sequence[str], answer: str | None, found: Gathered, story: RecordBuilder
+        self, asked: Question, thoughts: Sequence[str], answer: str | None, found: list[Hit], story: RecordBuilder
     ) -> None:
         """Write the answer that the reasoning states into the record; where it states none, ask for one."""
         story.explanation = " ".join(thoughts)
         if answer is None or says_nothing(answer, numbered=True):
             note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
-            await answer_from(self.answer, asked, found.hits, story)
+            await answer_from(self.answer, asked, found, story)
         else:
-            story.answer, story.passages = answer, verdicts(found.hits)
-            story.answer_source = "passages" if found.hits else "closed_book"
+            story.answer, story.passages = answer, verdicts(found)
+            story.answer_source = "passages" if found else "closed_book"
 
 
 class IRCoT(ChainBaseline):
@@ -114,13 +114,13 @@ class IRCoT(ChainBaseline):
     reader: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        found, thoughts, query, answer = Gathered(self.max_passages), list[str](), asked.question, None
+        found, thoughts, query, answer = list[Hit](), list[str](), asked.question, None
         for number in range(1, self.max_steps + 1):
             hits = await self.search(query, number)
-            found.add(hits)
+            found[:] = merged([[*found, *hits]], self.max_passages)
             thought = ""
             with _ended("reason", found, "answered from the passages found so far", number):
-                thought = await self.thought(asked, thoughts, found.hits, number)
+                thought = await self.thought(asked, thoughts, found, number)
             story.quizzes.append(search_record(number, query, hits, thought or None))
             # A sentence said before would search for the same again.
             if not thought or thought in thoughts:
@@ -130,7 +130,7 @@ class IRCoT(ChainBaseline):
             if answer is not None:
                 break
         if self.reader:
-            await answer_from(self.answer, asked, found.hits, story)
+            await answer_from(self.answer, asked, found, story)
         else:
             await self.finish(asked, thoughts, answer, found, story)
 
@@ -159,7 +159,7 @@ class FLARE(ChainBaseline):
     first_retrieval: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        found, thoughts, answer = Gathered(), list[str](), None
+        found, thoughts, answer = list[Hit](), list[str](), None
         while answer is None and len(thoughts) < self.max_steps:
             thought = ""
             with _ended("reason", found, "ended the reasoning"):
@@ -170,7 +170,7 @@ class FLARE(ChainBaseline):
             answer = concluded(thought)
         await self.finish(asked, thoughts, answer, found, story)
 
-    async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Gathered) -> str:
+    async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: list[Hit]) -> str:
         """The next sentence: as it came from memory where every token is likely, else from passages."""
         if self.first_retrieval and not story.quizzes and not thoughts:
             first = await self._read(asked, thoughts, story, found, asked.question)
@@ -183,12 +183,12 @@ class FLARE(ChainBaseline):
         return await self._read(asked, thoughts, story, found, query) or sentence
 
     async def _read(
-        self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Gathered, query: str
+        self, asked: Question, thoughts: list[str], story: RecordBuilder, found: list[Hit], query: str
     ) -> str:
         """The next sentence from what a search finds; empty where it finds nothing."""
         number = len(story.quizzes) + 1
         hits = await self.search(query, number)
-        found.add(hits)
+        found[:] = merged([[*found, *hits]])
         sentence = await self.thought(asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, sentence or None))
         return sentence
@@ -208,7 +208,7 @@ class _Trail:
 
     turns: list[Turn] = field(default_factory=list)
     first: int = 0
-    found: Gathered = field(default_factory=Gathered)
+    found: list[Hit] = field(default_factory=list)
     searches: list[QuizRecord] = field(default_factory=list)
     # Query and passages of a search from which nothing was concluded so far, and the last search that failed.
     pending: tuple[str, list[Hit]] | None = None
@@ -239,12 +239,12 @@ class ReAct(SearchingBaseline):
                 break
         else:
             note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
-        story.passages = verdicts(trail.found.hits)
-        if trail.failed is not None and not trail.found.hits:
+        story.passages = verdicts(trail.found)
+        if trail.failed is not None and not trail.found:
             raise UnansweredError.at("retrieve", trail.failed) from trail.failed
         with unanswered("answer"):
             prediction = await self._ask(self.answer, "answer", asked, trail, for_answer=True)
-        conclude(story, Reply.of(prediction), "passages" if trail.found.hits else "closed_book")
+        conclude(story, Reply.of(prediction), "passages" if trail.found else "closed_book")
 
     async def _finished(self, reply: dspy.Prediction, trail: _Trail) -> bool:
         """Take a turn; whether it was the last."""
@@ -290,7 +290,7 @@ class ReAct(SearchingBaseline):
             trail.failed = error
             note("retrieve", error.cause, error.message, "told the language model", number)
             return f"Execution error in search: {error.message}"
-        trail.found.add(hits)
+        trail.found[:] = merged([[*trail.found, *hits]])
         trail.pending = (query, hits)
         trail.searches.append(search_record(number, query, hits, None))
         return json.dumps([hit.passage.rendered for hit in hits], ensure_ascii=False)
@@ -328,7 +328,7 @@ class SearChain(SearchingBaseline):
         if not (verified := _verified(chain)):
             note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
             hits = await self.search(asked.question, 0)
-            await answer_from(self.answer, asked, Gathered().add(hits), story)
+            await answer_from(self.answer, asked, hits, story)
             story.answer_source = "fallback"
             return
         with unanswered("summarize"):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from zlib import crc32
 
 from pydantic import Field, ValidationError
@@ -286,17 +286,6 @@ class Choice(NamedTuple):
     def asks_on(self) -> bool:
         """Whether the next step is worth its cost."""
         return self.onward is not None and self.onward > max(self.right)
-
-
-class Chooses(Protocol):
-    """What a program asks which answer to believe, and whether to ask on; it has a step for each count of answers."""
-
-    @property
-    def steps(self) -> Sequence[Any]:
-        """What is judged once there are so many answers."""
-
-    def choose(self, seen: Seen) -> Choice:
-        """Choose by the answers so far."""
 
 
 class Step(Strict):

@@ -182,8 +182,6 @@ class ConfidenceGate(LeaderGate):
     def on_leader(self, draws: Draws) -> Verdict:
         if not draws.sizes:
             return Verdict(False, 0.0)
-        if draws.reply is None:
-            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
         return Verdict(reaches(float(draws.reply), self.threshold), float(draws.reply))
 
 
@@ -204,6 +202,4 @@ class PromptGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        if draws.reply is None:
-            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
-        return Verdict(False) if draws.reply else None
+        return None if draws.reply is False else Verdict(False)

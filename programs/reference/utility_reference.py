@@ -69,10 +69,10 @@ class ReferenceIndex:
             self._places[helpful].append(position)
             for root in of:
                 self._of_root.setdefault(root, set()).add(position)
-        self._flat: dict[bool, Any] = {}
+        self._rows: dict[bool, Vectors] = {}
         if self.demonstrations:
             rows = _rows([one[:2] for one in self.demonstrations], embedder, form, vectors)
-            self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
+            self._rows = {label: rows[places].astype(np.float32) for label, places in self._places.items() if places}
 
     @cached_property
     def signature(self) -> str:
@@ -88,11 +88,11 @@ class ReferenceIndex:
         return Reliability(self.entries)
 
     def vectors(self) -> Vectors:
-        width = max((index.d for index in self._flat.values()), default=0)
-        rows = np.zeros((len(self.demonstrations), width), np.float32)
-        for label, index in self._flat.items():
-            rows[self._places[label]] = index.reconstruct_n(0, index.ntotal)
-        return rows
+        width = max((rows.shape[1] for rows in self._rows.values()), default=0)
+        found = np.zeros((len(self.demonstrations), width), np.float32)
+        for label, rows in self._rows.items():
+            found[self._places[label]] = rows
+        return found
 
     def own(self) -> AbstractSet[str]:
         """The training questions whose labels are not shown: those left out, and the one that is asked again."""
@@ -104,12 +104,15 @@ class ReferenceIndex:
 
     def nearest(self, vector: Vectors, k: int) -> list[Scored]:
         """The k nearest demonstrations of each label with their cosine."""
+        import faiss
+
         found: list[Scored] = []
         out = self.out()
-        for label, index in self._flat.items():
+        for label, rows in self._rows.items():
             places = self._places[label]
-            # So many more that k remain, whichever are left out.
-            scores, ranks = index.search(vector[None], min(len(places), k + len(out)))
+            # So many more that k remain, whichever are left out. Of rows of length 1 the inner product is the cosine.
+            most = min(len(places), k + len(out))
+            scores, ranks = faiss.knn(vector[None], rows, most, faiss.METRIC_INNER_PRODUCT)
             ranked = [(float(score), places[rank]) for score, rank in zip(scores[0], ranks[0], strict=True)]
             found += [one for one in ranked if one[1] not in out][:k]
         return found
@@ -167,14 +170,6 @@ def _rows(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: Form, vect
             "are made again"
         )
     return vectors
-
-
-def _flat(rows: Vectors) -> Any:
-    import faiss
-
-    index = faiss.IndexFlatIP(rows.shape[1])
-    index.add(np.ascontiguousarray(rows, np.float32))
-    return index
 
 
 @checked

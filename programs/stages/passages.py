@@ -29,7 +29,7 @@ from keqa.programs.stages.documents import (
     tells,
 )
 from keqa.programs.stages.joined import Citing
-from keqa.programs.stages.picking import Picking, unjudged, with_cited, with_kept
+from keqa.programs.stages.picking import Picking, merged, unjudged, with_cited, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
 from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
@@ -39,8 +39,6 @@ _REREAD = 3
 _EXPANSION = 200
 """So many characters of a passage expand a query: of a longer piece what it says beside the point is searched, too."""
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
-_DEEP, _MOST_READ = 3, 8
-"""Of each search so many passages are read together, and so many of all."""
 
 
 class SearchError(CallError):
@@ -116,7 +114,7 @@ class PassageReading:
         except CallError as error:
             note("retrieve", error.cause, error.message, "read what the first search found", number)
             return found
-        return beside(found, led_to, further)
+        return merged([[*found, *led_to]], len(found) + further)
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
         """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
@@ -315,18 +313,3 @@ def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> li
 
 def expanded(question: str, found: Sequence[Hit]) -> str:
     return f"{question} {one_line(found[0].passage.rendered[:_EXPANSION])}"
-
-
-def beside(found: Sequence[Hit], led_to: Sequence[Hit], most: int) -> list[Hit]:
-    """What was found, and behind it so much of what that leads to as was not there."""
-    there = {hit.passage.id for hit in found}
-    return [*found, *[hit for hit in led_to if hit.passage.id not in there][:most]]
-
-
-def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The best passages of several searches, the first of each before the second of any, none of them twice."""
-    best: dict[str, Hit] = {}
-    for rank in range(_DEEP):
-        for hit in (hit for hits in searches for hit in hits[rank : rank + 1]):
-            best.setdefault(hit.passage.id, hit)
-    return list(best.values())[:_MOST_READ]

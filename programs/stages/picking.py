@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain, zip_longest
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -54,6 +55,15 @@ def with_cited(
         update = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
         found[place] = verdicts[place].model_copy(update={"kept": kept, **(update if position < read else {})})
     return found
+
+
+def merged(searches: Iterable[Sequence[Hit]], most: int | None = None) -> list[Hit]:
+    """What several searches found, the first of each before the second of any, and none of it twice."""
+    best: dict[str, Hit] = {}
+    for hit in chain.from_iterable(zip_longest(*searches)):
+        if hit is not None:
+            best.setdefault(hit.passage.id, hit)
+    return list(best.values())[:most]
 
 
 class Listwise(Stage):

@@ -4,7 +4,8 @@ import pytest
 from fixtures.replies import Replies
 
 from keqa.programs import KEQA
-from keqa.programs.earlier import findings_of, key_of, knowing
+from keqa.programs.calls.session import within
+from keqa.programs.earlier import findings_of, key_of
 from keqa.programs.prediction import QuizAnswered
 
 FIRST, SECOND = "Who wrote it, and where was the author born?", "How old is the author of it?"
@@ -23,7 +24,7 @@ def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
     program, engine = programmed(KEQA(retriever("good", "bad"), examine=False), Replies(**REPLIES))
     first = program(FIRST).record
     before = len(engine.asked("AnswerWithKnowledge"))
-    with knowing(findings_of([first])):
+    with within(findings=findings_of([first])):
         *events, last = program.stream(SECOND)
     quiz, other = last.prediction.record.quizzes
     assert (quiz.index, quiz.text, quiz.answer, quiz.source) == (1, "who wrote it", "Ann", "passages")
