@@ -24,7 +24,6 @@ from keqa.programs.gate import Draw
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,
-    ProbabilityGate,
     Verdict,
     VoteGate,
 )
@@ -173,12 +172,6 @@ def test_a_gate_that_waits_never_does_so_in_the_event_loop_of_all_questions():
     assert (len(session.degradations), threading.current_thread() in asked) == (1, False)
 
 
-def test_samples_are_compared_with_the_first_member_only():
-    judge = {("bergen", "oslo"): True, ("narvik", "bergen"): True}
-    found, _ = examine(Scripted(["oslo", "bergen", "narvik"], judge, CertaintyGate("0.5")))
-    assert (found.clusters, [draw.cluster for draw in found.made]) == ([[0, 1], [2]], [0, 0, 1])
-
-
 def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
     kinds = (("choice", ("Known", "Unknown")), ("short", ()))
     found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), "Where?", *kind)[0] for kind in kinds]
@@ -186,8 +179,6 @@ def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices(
 
 
 # With a language model.
-
-SEEDS = Replies(AnswerQuiz=lambda i, c: {"answer": f"a{c.seed}"}, JudgeConsistency={"same": False})
 
 
 @pytest.fixture
@@ -281,24 +272,6 @@ def test_one_request_is_for_servers_that_take_it_and_draws_far_from_random(
     session = OneRequest("a", "a", "a")
     session.examine(Examination(tries, CertaintyGate(), temperature))
     assert ["n" in config for _, _, config in session.asked] == [requests < tries] * requests
-
-
-def test_each_draw_has_its_probabilities(monkeypatch):
-    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
-    asked = []
-
-    def likelihoods(prediction: Any, count: int, model: str) -> list[tuple[float, float]]:
-        asked.append((len(prediction.completions.answer), count, model))
-        return [(0.1 * (one + 1), 0.5 + 0.1 * one) for one in range(count)]
-
-    monkeypatch.setattr("keqa.programs.examination.likelihoods_of", likelihoods)
-    stage, session = Examination(4, ProbabilityGate()), OneRequest("a", "a", "a")
-    stage.quiz.lm = SimpleNamespace(model="own/model")
-    found = session.examine(stage)
-    assert [draw.probability for draw in found.made] == pytest.approx([0.1, 0.2, 0.3, 0.1])
-    assert [draw.first_token for draw in found.made] == pytest.approx([0.5, 0.6, 0.7, 0.5])
-    assert asked == [(3, 3, "own/model"), (1, 1, "own/model")]
-    assert session.asked[0][2]["logprobs"] is True
 
 
 class OwnGate:

@@ -5,8 +5,6 @@ What a failure of each prompt leads to is in the stories.
 
 import pytest
 from dspy.lm15 import ContextLengthError, ServerError
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
@@ -111,12 +109,6 @@ def test_without_a_reader_the_chain_answers_and_calls_are_as_many_as_searches(ch
 )
 def test_unsure_words_are_left_out(sentence, probabilities, query):
     assert masked(sentence, probabilities, 0.4) == query
-
-
-@given(st.lists(st.tuples(st.sampled_from(["Ann", "Oslo", "wrote"]), st.floats(0, 1)), max_size=8), st.floats(0, 1))
-def test_a_query_keeps_sure_words_only(words, beta):
-    query = masked(" ".join(word for word, _ in words), [probability for _, probability in words], beta)
-    assert query.split() == [word for word, probability in words if probability >= beta]
 
 
 def on_server(sentences, likely, retriever, *, first_retrieval=False, **settings):

@@ -4,8 +4,6 @@ import asyncio
 
 import pytest
 from fixtures.replies import Replies
-from hypothesis import given
-from hypothesis import strategies as st
 
 import keqa
 from keqa.programs import KEQA
@@ -33,17 +31,6 @@ QUIZ = "Capital of Norway?"
 def test_reading(confidence, texts):
     assert list(map(read_confidence, texts)) == pytest.approx([confidence] * len(texts))
     assert list(map(read_confidence, ("150", "-5", "sure", ""))) == [None] * 4
-
-
-@given(st.integers(0, 100))
-def test_what_is_asked_for_is_read_as_it_is_written(percentage):
-    assert read_confidence(str(percentage)) == percentage / 100
-
-
-@given(st.text())
-def test_whatever_is_written_is_a_confidence_or_none(text):
-    confidence = read_confidence(text)
-    assert confidence is None or 0 <= confidence <= 1
 
 
 @pytest.fixture

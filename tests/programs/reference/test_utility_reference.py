@@ -10,11 +10,8 @@ from types import SimpleNamespace
 import dspy
 import numpy as np
 import pytest
-from fixtures.drawing import at_most
 from fixtures.one_quiz import REPLIES
 from fixtures.replies import Replies
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
@@ -106,39 +103,6 @@ def test_random_demonstrations_are_the_same_whenever_the_same_is_asked(ten):
     with leaving_out(f"q{drawn[0][-1]}"):
         assert set(lookup(random, 0)) & set(drawn[0]) == set(drawn[0][:-1])
     assert random.embedder.batches == [[*(f"{p} quiz" for p in range(1, 11)), *(f"{p} passage" for p in range(1, 11))]]
-
-
-ENTRIES = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(0, 90), st.integers(0, 90), st.booleans()), min_size=1, max_size=25
-)
-
-
-@settings(max_examples=at_most(60))
-@given(ENTRIES, st.integers(0, 90), st.integers(1, 9), st.integers(0, 3), st.sampled_from(["similar", "random"]))
-def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
-    entries = [
-        UtilityEntry(root, f"{quiz} quiz", f"{passage} passage", helpful) for root, quiz, passage, helpful in drawn
-    ]
-    reference = UtilityReference(Angle(), k=k, least=least, variant=variant).fit(entries)
-    with leaving_out("a"):
-        found = [(d.quiz, d.passage, d.helpful) for d in reference(f"{place} quiz", f"{place} passage")]
-    own = {(e.quiz, e.passage, e.helpful) for e in entries if e.root == "a"}
-    allowed = {(e.quiz, e.passage, e.helpful) for e in entries} - own
-    assert len(found) == len(set(found)) == min(k, len(allowed))
-    assert set(found) <= allowed
-    for label in (True, False):
-        there = sum(one[2] is label for one in allowed)
-        assert sum(one[2] is label for one in found) >= min(least, k // 2, there)
-
-    def angle(one: tuple[str, str, bool]):
-        gaps = [abs(int(text.split()[0]) - place) / 100 for text in one[:2]]
-        return float(np.cos(gaps).sum())
-
-    if variant == "similar":
-        cosines = [angle(one) for one in found]
-        assert cosines == pytest.approx(sorted(cosines), abs=1e-5)
-        if least == 0:
-            assert cosines == pytest.approx(sorted(map(angle, allowed))[-len(found) :] if found else [], abs=1e-5)
 
 
 # Embedding, saving and copies.

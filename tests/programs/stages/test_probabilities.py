@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
@@ -45,13 +43,6 @@ MARKED, DONE = [("[[ ## answer ## ]]", 0.1)], [("[[ ## completed ## ]]", 0.1)]
 )
 def test_only_the_tokens_of_the_output_count(tokens, name, probability):
     assert likelihood(logs(*tokens), name)[0] == (None if probability is None else pytest.approx(probability))
-
-
-@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8))
-def test_the_mean_lies_between_its_tokens(probabilities):
-    tokens = logs(*[(f"w{position} ", probability) for position, probability in enumerate(probabilities)])
-    found, _ = likelihood(tokens)
-    assert min(probabilities) - 1e-9 <= found <= max(probabilities) + 1e-9
 
 
 def openai(*probabilities):

@@ -1,7 +1,6 @@
 """Written answers: prose, lists and tables with citations, of which what no passage carries is left out."""
 
 import json
-import threading
 
 import pytest
 
@@ -219,13 +218,6 @@ def test_a_list_tells_how_many_items_there_are_by_now(scripted, retriever):
     assert str(told[-1]) == "Listed 3 from 5 passages"
 
 
-def test_items_of_one_name_are_one_with_all_their_citations(asked):
-    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing))
-    assert prediction.text == "- Ann [1][3]\n- Cleo [2]\n- Eva [4]"
-    assert [one["text"] for one in prediction.sources] == [WORKERS[0], WORKERS[2], WORKERS[3], WORKERS[4]]
-    assert (prediction.record.written.looked_at, prediction.record.written.more) == (5, False)
-
-
 @pytest.mark.parametrize(("sentences", "given"), [(1, True), (2, False), (10, False)])
 def test_a_passage_that_is_copied_is_no_item(asked, sentences, given):
     passage = f"Ann works in Bremen. {'She has her desk beside the window that leads to the yard. ' * sentences}"
@@ -418,25 +410,6 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
         *["the sea [1]", "9 m [1]", "347 km [1]"]
     ]
     assert len(sources_of(prediction.record)) == 2
-
-
-def test_the_cells_of_a_table_are_judged_side_by_side(asked):
-    both = threading.Barrier(2)
-    written = {"subjects": '["Nile", "Thames"]', "rows": '["course | flows northward [1] | flows eastward [2]"]'}
-    reply = replies(written, support="fully")
-
-    def waiting(name, inputs, config):
-        if name == "JudgeSupport":
-            both.wait(timeout=10)
-        return reply(name, inputs, config)
-
-    texts = "The Nile flows to the north.", "The Thames flows to the east."
-    prediction, _ = asked("Compare the Nile and the Thames.", *texts, reply=waiting)
-    why = "the passages lack “{}”; judged: fully"
-    assert [one.why for one in prediction.record.written.statements] == [
-        why.format("northward"),
-        why.format("eastward"),
-    ]
 
 
 STYLES = {
