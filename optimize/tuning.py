@@ -20,7 +20,8 @@ from keqa.optimize.asking import Asking, Calls, silent, state_of
 from keqa.programs.arguments import Share
 from keqa.programs.boundary.light import BoundaryModel
 from keqa.programs.declared import DeclaredKeqa, about
-from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
+from keqa.programs.gate import IF_ANY, as_fraction, asks
+from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import fraction_text

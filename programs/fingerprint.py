@@ -15,7 +15,7 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.gates import question_of
+from keqa.programs.gate import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program

@@ -21,7 +21,8 @@ from keqa.programs.calls.ask import predict, rollout_of
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import CallMeter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
-from keqa.programs.gates import Gate, asks
+from keqa.programs.gate import asks
+from keqa.programs.gates import Gate
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.records import Record

@@ -30,8 +30,7 @@ from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
-from keqa.programs.gate import Draws
-from keqa.programs.gates import IF_ANY
+from keqa.programs.gate import IF_ANY, Draws
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
 from keqa.programs.shared_draws import SharedDraws

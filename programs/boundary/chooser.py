@@ -22,10 +22,10 @@ from pydantic import Field, ValidationError
 from keqa.errors import ConfigurationError
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import is_abstention, overlap, tokens
-from keqa.programs.boundary.light import Regression, Root, Strict
+from keqa.programs.boundary.light import Regression, Root, Strict, read_json
 from keqa.programs.declared import Way
 from keqa.programs.records import digest
-from keqa.storage.untrusted import parse_json, read_path, reasons
+from keqa.storage.untrusted import reasons
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,6 @@ WAYS: tuple[Way, ...] = ("draft", "reading", "quizzes")
 
 PLACES = 4096
 """So many places hashed terms have."""
-_LARGEST_FILE = 8 << 20
 _LONGEST = 20
 
 _CONCLUSION = re.compile(r"\s*\bSo the answer is\b.*", re.DOTALL | re.IGNORECASE)
@@ -338,5 +337,4 @@ def chooser_from(value: Any, where: str | Path) -> Chooser:
 
 
 def read_chooser(path: str | Path) -> Chooser:
-    content = read_path(path, _LARGEST_FILE)
-    return chooser_from(parse_json(content, path), path)
+    return chooser_from(read_json(path), path)

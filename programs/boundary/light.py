@@ -11,6 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
@@ -21,6 +22,7 @@ from keqa.metrics.samples import CERTAINTIES, CertaintyForm, answer_type_sizes, 
 from keqa.programs.gate import Draws
 from keqa.programs.records import digest
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
+from keqa.storage.untrusted import parse_json, read_path
 
 Reads = Literal["quiz", "draft", "draws"]
 """What a boundary model reads, which is what it costs: the quiz alone, one draw beside it, or all draws."""
@@ -65,6 +67,7 @@ class BoundaryModel(Protocol):
         """What its judgements depend on, in short: for fingerprints and the headers of run files."""
 
 
+_LARGEST_FILE = 8 << 20
 FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
 VERSION: Literal[1] = 1
 ROLE = "boundary"
@@ -91,6 +94,11 @@ class Strict(BaseModel):
     """Values of a file that may come from a stranger: nothing converted, nothing unknown, no changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def read_json(path: str | Path) -> Any:
+    """The values of such a file."""
+    return parse_json(read_path(path, _LARGEST_FILE), path)
 
 
 class SavedModel(Strict):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType
 from keqa.metrics.answers import is_abstention, same_answer, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
@@ -116,18 +115,6 @@ class OwnDocuments(Stage):
     def shown(self, passage: Passage) -> str:
         """A passage as the language model reads it."""
         return passage.headed if self.own_prompts else passage.rendered
-
-    async def run(
-        self,
-        question: str,
-        answer: str,
-        passages: Sequence[str],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-    ) -> tuple[bool | None, str]:
-        worded = answer_type == "short" and not choices
-        return await support_of(self.support, question, answer, passages, number, worded=worded, named=True)
 
 
 async def support_of(

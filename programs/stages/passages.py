@@ -26,6 +26,7 @@ from keqa.programs.stages.documents import (
     missing_quiz,
     speaking,
     spoken_in,
+    support_of,
     tells,
 )
 from keqa.programs.stages.joined import Citing
@@ -297,8 +298,9 @@ class PassageReading:
 
     async def _check(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> None:
         if self.documents is not None:
-            text, *wanted = asked.what
-            support = await self.documents.acall(text, answer, passages, *wanted, asked.quiz.index)
+            text, kind, choices = asked.what
+            how: dict[str, Any] = {"worded": kind == "short" and not choices, "named": True}
+            support = await support_of(self.documents.support, text, answer, passages, asked.quiz.index, **how)
             asked.fields["supported"], asked.fields["support"] = support
 
 

@@ -28,19 +28,14 @@ _ALIKE, _LONGEST_ALIKE = 0.9, 500
 
 
 class RoleLMs(Protocol):
-    """A language model for each role, such as `keqa.lms.Roles`."""
+    """A language model for each role, such as `keqa.lms.Roles`: the paper's L, and its judges D_s and D_u."""
 
     @property
-    def task(self) -> Any:
-        """Decomposes, answers and summarizes (the paper's L)."""
-
+    def task(self) -> Any: ...
     @property
-    def consistency(self) -> Any:
-        """Judges whether two answers mean the same (D_s)."""
-
+    def consistency(self) -> Any: ...
     @property
-    def utility(self) -> Any:
-        """Judges whether a passage helps (D_u)."""
+    def utility(self) -> Any: ...
 
 
 class Stage(dspy.Module):
