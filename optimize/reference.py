@@ -175,7 +175,7 @@ class Labeller:
         """
         program = self.program
         if not passages and target.one_hop:
-            return await program.examination.recall(*target.asked().values())
+            return await program.examination.recall(Question(*target.asked().values()))
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
         if target.one_hop:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}

@@ -10,11 +10,11 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dspy
 
-from keqa.data.question import AnswerType
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
@@ -62,6 +62,10 @@ class Examined(Draws):
     ready: list[Draw] = field(default_factory=list)
     # The tokens read and written for each of these.
     tokens: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def begun(cls, asked: Question, tries: int, **fields: Any) -> Self:
+        return cls(asked.question, asked.answer_type, tuple(asked.choices), tries, **fields)
 
     @property
     def known(self) -> bool:
@@ -173,16 +177,9 @@ class Examination(Stage):
             return True
         return IF_ANY if wanted == IF_ANY or (shared is None and self.weighed) else False
 
-    async def run(
-        self,
-        quiz: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-        predictor: dspy.Predict | None = None,
-    ) -> Examined:
-        """Examine a quiz, by its resolved text; another predictor may draw than the examination's own."""
-        found = Examined(quiz, answer_type, tuple(choices), self.tries, number=number, predictor=predictor)
+    async def run(self, asked: Question, number: int | None = None, predictor: dspy.Predict | None = None) -> Examined:
+        """Examine a resolved quiz; another predictor may draw than the examination's own."""
+        found = Examined.begun(asked, self.tries, number=number, predictor=predictor)
         question = self.question
         if question is not None and question.before_samples:
             await self._ask_for_gate(found)
@@ -195,22 +192,14 @@ class Examination(Stage):
         return found
 
     async def of_draft(
-        self,
-        draft: Draw,
-        quiz: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-        *,
-        outdated: str = "",
+        self, draft: Draw, asked: Question, number: int | None = None, *, outdated: str = ""
     ) -> Examined:
         """Examine a quiz by the draft that was written with it: without a call, but for what a gate asks.
 
         An `outdated` one was written with other answers to earlier quizzes, as this says, and is none.
         """
-        kind: dict[str, Any] = {"answer_type": answer_type, "choices": tuple(choices)}
-        found = Examined(quiz, **kind, tries=1, made=[draft], number=number, drafted=True)
-        _mark_abstention(draft, quiz, found.choices)
+        found = Examined.begun(asked, 1, made=[draft], number=number, drafted=True)
+        _mark_abstention(draft, asked.question, asked.choices)
         if outdated or draft.abstained:
             found.stopped = "the draft says that it does not know" if draft.abstained else outdated
             return found
@@ -233,16 +222,10 @@ class Examination(Stage):
             current().degradations.append(verdict.note.model_copy(update={"quiz": found.number}))
 
     async def every_draw(
-        self,
-        quiz: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        *,
-        passages: Sequence[str] = (),
-        reader: dspy.Predict | None = None,
+        self, asked: Question, *, passages: Sequence[str] = (), reader: dspy.Predict | None = None
     ) -> Draws:
         """All draws of a quiz, which nobody compares or decides on; with passages a reader makes them."""
-        found = Examined(quiz, answer_type, tuple(choices), self.tries, predictor=reader, passages=passages)
+        found = Examined.begun(asked, self.tries, predictor=reader, passages=passages)
         with self._sharing():
             await self._make(found, self.tries)
         return found
@@ -256,18 +239,17 @@ class Examination(Stage):
             found.stopped = f"{found.stopped}; {more} more for the largest cluster"
         self._note_lost(found, "took the largest cluster of the draws that were made")
 
-    async def recall(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
+    async def recall(self, asked: Question) -> str:
         """Answer a quiz closed-book, at temperature 0; a `CallError` says that there is no answer."""
-        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        return text_of((await ask(self.quiz, "answer", for_answer=True, **asked)).answer)
+        return text_of((await ask(self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)).answer)
 
-    async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
+    async def draft(self, asked: Question) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
-        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        found = await self.likely(partial(ask, self.quiz, "answer", for_answer=True, **asked), self.quiz)
+        asking = partial(ask, self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)
+        found = await self.likely(asking, self.quiz)
         whole, first = likelihood(first_tokens(found))
         draft = Draw(text_of(found.answer), probability=whole, first_token=first)
-        _mark_abstention(draft, quiz, choices)
+        _mark_abstention(draft, asked.question, asked.choices)
         draft.cluster = None if draft.abstained else 0
         return draft
 

@@ -235,14 +235,14 @@ class KEQA(Program):
         return PassageReading(self.settings, self.retriever, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        settings, what = self.settings, (asked.question, asked.answer_type, asked.choices)
+        settings = self.settings
 
         async def read(draft: Draw | None) -> QuizRecord:
             # Of a cascade, a later step may be the answer.
             with _as_draft(settings.settle == "cascade"):
                 return await self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        ways = (partial(self.examination.draft, *what), read, partial(self._take_apart, asked, story))
+        ways = (partial(self.examination.draft, asked), read, partial(self._take_apart, asked, story))
         await Settling(asked, story, settings.settle, settings.chooser, self.declines, *ways).run()
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
@@ -293,8 +293,7 @@ class KEQA(Program):
     async def _answer_whole(
         self, asked: Question, quiz: Quiz, *, examine: bool, draft: Draw | None = None
     ) -> QuizRecord:
-        what = (asked.question, asked.answer_type, asked.choices)
-        return await self._answer_quiz(AskedQuiz(quiz, what, whole=True, draft=draft), examine=examine)
+        return await self._answer_quiz(AskedQuiz(quiz, asked, whole=True, draft=draft), examine=examine)
 
     async def _read_together(self, asked: Question, story: RecordBuilder, *, settled: bool) -> bool:
         """Answer the question from what was found for it and its quizzes, and say whether that is an answer."""
@@ -302,7 +301,7 @@ class KEQA(Program):
         remembered = any(quiz.answer and quiz.source != "passages" for quiz in story.quizzes)
         if remembered or not any(found) or (self.declines and not settled):
             return False
-        whole = AskedQuiz(Quiz(0, asked.question), (asked.question, asked.answer_type, asked.choices), whole=True)
+        whole = AskedQuiz(Quiz(0, asked.question), asked, whole=True)
         # They were picked for the quizzes, whose searches go where expanding the question's would.
         changes = {"pick": False, "expand": 0}
         reading = replace(self._reading, settings=self.settings.changed(changes, "reading together"))
@@ -327,9 +326,7 @@ class KEQA(Program):
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
         try:
-            explanation, answer = await self.summarizing.acall(
-                asked.question, story.answered, asked.answer_type, asked.choices
-            )
+            explanation, answer = await self.summarizing.acall(asked, story.answered)
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
@@ -371,7 +368,7 @@ class KEQA(Program):
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
-            part = AskedQuiz(quiz, (text, "short", []), whole=text == asked.question, draft=drafts.get(quiz.index))
+            part = AskedQuiz(quiz, Question(text), whole=text == asked.question, draft=drafts.get(quiz.index))
             if drafts:
                 part.outdated = outdated_by(earlier, drafts)
             return await self._answer_quiz(part, examine=self.settings.examine)
@@ -382,7 +379,7 @@ class KEQA(Program):
     async def _answer_quiz(self, asked: AskedQuiz, *, examine: bool) -> QuizRecord:
         """Lines 4 to 18; where finding or reading passages failed there is no answer, not even from memory."""
         index, text, findings = asked.quiz.index, asked.text, context().findings
-        if findings and (before := findings.get(key_of(*asked.what))) is not None:
+        if findings and (before := findings.get(key_of(asked.what))) is not None:
             report(QuizAnswered(index, text, before.answer, before.source, earlier=before.earlier))
             return before.model_copy(update=asked.place)
         answer: str | None = None
@@ -406,9 +403,9 @@ class KEQA(Program):
         elif examine:
             if asked.draft is None:
                 own = None if documents is None else documents.own("quiz")
-                found = await self.examination.acall(*asked.what, number=index, predictor=own)
+                found = await self.examination.acall(asked.what, number=index, predictor=own)
             else:
-                found = await self.examination.of_draft(asked.draft, *asked.what, index, outdated=asked.outdated)
+                found = await self.examination.of_draft(asked.draft, asked.what, index, outdated=asked.outdated)
             asked.found = found
             report(QuizExamined(index, text, found.known, found.leading, float(found.consistency)))
             if found.known:
@@ -427,7 +424,7 @@ class KEQA(Program):
                 await self.examination.complete(found)
             if found.leading is not None:
                 return found.leading, "largest_cluster"
-        return await self.examination.recall(*asked.what), "closed_book"
+        return await self.examination.recall(asked.what), "closed_book"
 
 
 def _as_draft(is_one: bool = True) -> AbstractContextManager[None]:

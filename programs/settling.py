@@ -88,7 +88,7 @@ class Settling:
         asked, story, failed = self.asked, self.story, whole.source == "failed"
         known = dict(context().findings or {})
         if not failed:
-            known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
+            known[key_of(asked)] = whole
         try:
             with within(findings=known):
                 await self.apart()

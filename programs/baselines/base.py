@@ -41,9 +41,8 @@ class Reply:
 
 def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
     """The question as prompts take it; without its kind of answer where a predictor's prompt has no place for that."""
-    kind = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
-    fields = kind if predictor is None else predictor.signature.input_fields
-    return {"question": asked.question, **{name: value for name, value in kind.items() if name in fields}}
+    fields = asked.kind if predictor is None else predictor.signature.input_fields
+    return {"question": asked.question, **{name: value for name, value in asked.kind.items() if name in fields}}
 
 
 @contextmanager

@@ -98,8 +98,7 @@ class KBM(ExaminingBaseline):
             measure = await self._measured(asked, draws, ())
             return measure is not None and reaches(measure, self.threshold), measure, draws
         with unanswered("examine"):
-            place = (asked.question, asked.answer_type, list(asked.choices))
-            found = await self.examination.acall(*place, number=1)
+            found = await self.examination.acall(asked, number=1)
         return found.known, found.verdict.measure, found
 
     async def _settles(self, asked: Question, draws: Draws, hits: Sequence[Hit]) -> bool:

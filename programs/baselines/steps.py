@@ -332,9 +332,7 @@ class SearChain(SearchingBaseline):
             story.answer_source = "fallback"
             return
         with unanswered("summarize"):
-            story.explanation, story.answer = await self.summarizing.acall(
-                asked.question, verified, asked.answer_type, asked.choices
-            )
+            story.explanation, story.answer = await self.summarizing.acall(asked, verified)
         story.answer_source = "summary"
 
     async def _plan(self, asked: Question, chain: list[QuizRecord]) -> list[tuple[str, str | None]]:
@@ -373,7 +371,7 @@ class SearChain(SearchingBaseline):
             return None
         passages = [hit.passage.rendered for hit in hits]
         with unanswered("verify"):
-            answer, _ = await self.answering.acall(query, passages, number=number)
+            answer, _ = await self.answering.acall(Question(query), passages, number=number)
         return None if is_abstention(answer) else str(answer)
 
     async def _agree(self, query: str, own: str, read: str, number: int) -> bool:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType, Question, Quiz
+from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
@@ -80,14 +80,7 @@ class Citing(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"cite": AnswerAndCite}
 
     async def run(
-        self,
-        question: str,
-        passages: Sequence[str],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-        *,
-        own: bool = False,
+        self, asked: Question, passages: Sequence[str], number: int | None = None, *, own: bool = False
     ) -> tuple[str, list[int], int]:
         """The answer, the positions of what it cites, and how many passages were read, of too many the first half."""
         shown = dict(enumerate(passages, 1))
@@ -98,9 +91,8 @@ class Citing(Stage):
             for_answer=True,
             fitting=shown,
             uncopied="answer" if own else None,
-            question=question,
-            answer_type=answer_type,
-            choices=list(choices),
+            question=asked.question,
+            **asked.kind,
         )
         cited = list(dict.fromkeys(prediction.get("citations") or []))
         if strange := [one for one in cited if one not in shown]:

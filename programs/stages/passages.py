@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keqa.data.question import AnswerType, Quiz
+from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.boundary.chooser import Seen
 from keqa.programs.calls.ask import searched
@@ -54,7 +54,7 @@ class AskedQuiz:
     """
 
     quiz: Quiz
-    what: tuple[str, AnswerType, list[str]]
+    what: Question
     whole: bool
     draft: Draw | None = None
     outdated: str = ""
@@ -64,7 +64,7 @@ class AskedQuiz:
 
     @property
     def text(self) -> str:
-        return self.what[0]
+        return self.what.question
 
     @property
     def place(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class AskedQuiz:
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
     def is_answered_by(self, answer: str) -> bool:
-        return tells(answer, self.text, self.passages, self.what[2])
+        return tells(answer, self.text, self.passages, self.what.choices)
 
     def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
         """What became of it; an answer that is `checked` against passages is no refusal, whatever its words."""
@@ -80,7 +80,7 @@ class AskedQuiz:
             **self.place,
             passages=self.passages,
             answer=answer,
-            abstained=answer is not None and not checked and is_abstention(answer, self.what[2]),
+            abstained=answer is not None and not checked and is_abstention(answer, self.what.choices),
             source=source,
             **({} if self.found is None else self.found.recorded(gate)),
             **self.fields,
@@ -153,7 +153,9 @@ class PassageReading:
         """The answer from passages, or another one from memory that the arbiter finds more probably right."""
         text, draws, arbiter = asked.text, asked.found, self.settings.arbiter
         memory = None if draws is None else draws.leading
-        if arbiter is None or draws is None or not memory or not answer or same_answer(memory, answer, *asked.what[1:]):
+        if arbiter is None or draws is None or not memory or not answer:
+            return answer, "passages"
+        if same_answer(memory, answer, asked.what.answer_type, asked.what.choices):
             return answer, "passages"
         first, *others = sorted((one for one in draws.made if one.answer), key=lambda one: one.text != memory)
         further = tuple(str(one.text) for one in others)
@@ -229,7 +231,7 @@ class PassageReading:
         shown = [self._shown(one) for one in passages]
         try:
             own = documents is not None
-            answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
+            answer, cited, read = await citing.acall(asked.what, shown, number, own=own)
             answer = self._bare(answer)
         except CallError as error:
             failed = {"verdict": "failed", "kept": False, "why": "no reply to it could be used"}
@@ -238,7 +240,7 @@ class PassageReading:
             self._take_for_none(asked, error)
             return None
         why = "cited for an answer"
-        if documents is not None and asked.what[1] == "short" and not is_abstention(answer):
+        if documents is not None and asked.what.answer_type == "short" and not is_abstention(answer):
             found = carrying(answer, text, passages[:read], cited)
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
@@ -246,7 +248,7 @@ class PassageReading:
         if cited and asked.is_answered_by(answer):
             await self._check(asked, answer, [shown[position] for position in cited])
             return str(answer)
-        if not cited and not is_abstention(answer, asked.what[2]):
+        if not cited and not is_abstention(answer, asked.what.choices):
             note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
         asked.passages = with_cited(asked.passages, order, read, (), why)
         return None
@@ -254,7 +256,7 @@ class PassageReading:
     async def _read(self, asked: AskedQuiz, picked: Sequence[Passage]) -> str | None:
         """An answer from passages; None where nothing is to be guessed and no reply to them could be used."""
         select, documents, number = self.settings.select, self.documents, asked.quiz.index
-        text, *wanted = asked.what
+        text = asked.text
         passages = [one.rendered for one in picked]
         triples, evidence = await self.selection.acall(text, passages, number) if select else ([], [])
         if select:
@@ -268,7 +270,7 @@ class PassageReading:
             weighed = self.settings.arbiter is not None and asked.found is not None
             streamed = asked.whole and documents is None and not weighed
             asking = {"number": number, "predictor": own, "streamed": streamed}
-            answer, reasoning = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
+            answer, reasoning = await self.answering.acall(asked.what, read, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
@@ -298,15 +300,15 @@ class PassageReading:
 
     async def _check(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> None:
         if self.documents is not None:
-            text, kind, choices = asked.what
-            how: dict[str, Any] = {"worded": kind == "short" and not choices, "named": True}
-            support = await support_of(self.documents.support, text, answer, passages, asked.quiz.index, **how)
+            worded = asked.what.answer_type == "short" and not asked.what.choices
+            how: dict[str, Any] = {"worded": worded, "named": True}
+            support = await support_of(self.documents.support, asked.text, answer, passages, asked.quiz.index, **how)
             asked.fields["supported"], asked.fields["support"] = support
 
 
 def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:
     """The passages found, kept where they have the words of an answer: nobody judged them, nor cited any."""
-    found, why = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None, "has its words"
+    found, why = carrying(answer, asked.text, read, ()) if asked.what.answer_type == "short" else None, "has its words"
     if found is None:
         found, why = speaking(answer, asked.text, read), "speaks of it"
     order = [place for place, one in enumerate(asked.passages) if one.kept]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import dspy
 
-from keqa.data.question import AnswerType, Quiz, clean, numbered_quizzes
+from keqa.data.question import Question, Quiz, clean, numbered_quizzes
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
@@ -251,10 +251,8 @@ class Answering(Stage):
 
     async def run(
         self,
-        question: str,
+        about: Question,
         passages: Sequence[str],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
         *,
         evidence: Sequence[str] = (),
         triples: Sequence[str] = (),
@@ -277,9 +275,8 @@ class Answering(Stage):
             # The papers' prompts are asked as their papers do.
             uncopied=None if predictor is None else "answer",
             streamed="answer" if streamed else None,
-            question=question,
-            answer_type=answer_type,
-            choices=list(choices),
+            question=about.question,
+            **about.kind,
             **{name: some for name, some in beside.items() if name in asked.signature.input_fields},
         )
         return text_of(prediction.answer), text_of(prediction.get("reasoning"))
@@ -296,13 +293,7 @@ class Summarizing(Stage):
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"summarize": Summarize}
 
-    async def run(
-        self,
-        question: str,
-        answered: Sequence[tuple[str, str]],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-    ) -> tuple[str, str]:
+    async def run(self, asked: Question, answered: Sequence[tuple[str, str]]) -> tuple[str, str]:
         """Explanation and answer, from resolved quizzes with their answers; a CallError where there is none."""
         prediction = await ask(
             self.summarize,
@@ -310,9 +301,8 @@ class Summarizing(Stage):
             for_answer=True,
             numbered=True,
             streamed="answer",
-            question=question,
+            question=asked.question,
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
-            answer_type=answer_type,
-            choices=list(choices),
+            **asked.kind,
         )
         return text_of(prediction.get("explanation")), text_of(prediction.answer)

@@ -154,7 +154,7 @@ class Writing(Stage):
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
             if not asked_whole and (style == "report" or not found):
                 # Quizzes ask for facts, and a report tells more than these.
-                whole = AskedQuiz(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
+                whole = AskedQuiz(Quiz(0, asked.question), Question(asked.question), whole=True)
                 picked = await reading.picked(whole, await reading.search(whole))
                 found += [one for one in picked if one.kept]
             kept = {(one.passage_id, one.title, one.text): one for one in found}

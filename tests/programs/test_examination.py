@@ -15,6 +15,7 @@ from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.calls.errors import CallError
@@ -68,9 +69,9 @@ def algorithm_1(
     return Fraction(len(largest), len(draws)) >= alpha, largest[0] if largest else None, compared, clusters
 
 
-def examine(stage: Examination, *asked: Any, **more: Any) -> tuple[Examined, Session]:
+def examine(stage: Examination, *kind: Any, **more: Any) -> tuple[Examined, Session]:
     session = Session(CallLimiter(1), blocking=True)
-    return asyncio.run(session.run(stage.run(*(asked or ("Where?",)), **more))), session
+    return asyncio.run(session.run(stage.run(Question("Where?", *kind), **more))), session
 
 
 judges = st.dictionaries(st.tuples(st.sampled_from(WORDS[:4]), st.sampled_from(WORDS[:4])), st.booleans())
@@ -134,7 +135,7 @@ def test_a_gate_reads_what_the_quiz_was_asked_with():
             return super().decide(draws)
 
     stage = Scripted(["oslo", None, "unknown"], {}, Reading("1"))
-    found, _ = examine(stage, "Where?", "choice", ("Oslo", "Bergen"), 2)
+    found, _ = examine(stage, "choice", ("Oslo", "Bergen"), number=2)
     assert (found.quiz, found.answer_type, found.choices, found.tries) == ("Where?", "choice", ("Oslo", "Bergen"), 3)
     # It is asked before any draw, after a wave, and whether it needed what was lost.
     assert read == [(0, (), None), (3, ("oslo", None, None), "oslo"), (2, ("oslo", None), "oslo")]
@@ -174,7 +175,7 @@ def test_a_gate_that_waits_never_does_so_in_the_event_loop_of_all_questions():
 
 def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
     kinds = (("choice", ("Known", "Unknown")), ("short", ()))
-    found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), "Where?", *kind)[0] for kind in kinds]
+    found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
     assert [(one.known, one.leading) for one in found] == [(True, "Unknown"), (False, None)]
 
 
@@ -193,7 +194,7 @@ def asking(programmed):
 def test_the_judge_is_asked_only_about_answers_that_differ(asking):
     drawn = iter(["Oslo", "oslo.", "The Oslo", "Oslo city", "Oslo"])
     stage, engine = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, JudgeConsistency={"same": True}))
-    assert stage("Capital of Norway?").known is True
+    assert stage(Question("Capital of Norway?")).known is True
     assert engine.asked("JudgeConsistency") == [
         {"quiz": "Capital of Norway?", "first_answer": "Oslo city", "second_answer": "Oslo"}
     ]
@@ -218,9 +219,9 @@ class OneRequest(Session):
             raise said[0]
         return dspy.Prediction.from_completions({"answer": said})
 
-    def examine(self, stage: Examination, *asked: Any) -> Examined:
+    def examine(self, stage: Examination, *kind: Any, **more: Any) -> Examined:
         with within(caller=self.predict):
-            return asyncio.run(self.run(stage.run("Capital?", *asked)))
+            return asyncio.run(self.run(stage.run(Question("Capital?", *kind), **more)))
 
 
 def spoilt(count: int) -> CallError:
@@ -247,7 +248,7 @@ def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
     monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
     monkeypatch.setattr("keqa.programs.examination.runs_in_process", lambda lm: False)
     stage, session = Examination(3, CertaintyGate(), temperature=0.5, top_p=0.9, seed=4), OneRequest(*given)
-    found = session.examine(stage, "short", ["a"], 7)
+    found = session.examine(stage, "short", ["a"], number=7)
     assert [draw.text for draw in found.made] == answers
     (role, inputs, config), *singly = session.asked
     assert (role, inputs) == ("task", {"quiz": "Capital?", "answer_type": "short", "choices": ["a"]})

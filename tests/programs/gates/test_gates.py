@@ -9,7 +9,7 @@ from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
-from keqa.programs.gate import Draw, Draws, leader, leader_is_fixed
+from keqa.programs.gate import Draw, Draws, as_fraction, leader, leader_is_fixed
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     BoundaryGate,
@@ -24,7 +24,6 @@ from keqa.programs.gates import (
     RandomGate,
     Verdict,
     VoteGate,
-    as_fraction,
 )
 
 QUIZ = "Capital of Norway?"
