@@ -45,7 +45,6 @@ def consistency_label(
 def contains_answer(
     prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool:
-    """Whether a prediction has a gold answer as whole words in one piece; else than short: exact match."""
     exact = exact_match(prediction, golds, answer_type, choices)
     if answer_type != "short" or prediction is None:
         return exact

@@ -24,7 +24,6 @@ _UNSUPPORTED = frozenset({"closed_book", "largest_cluster", "blocked", "skipped"
 
 
 def record_signals(record: QuestionRecord) -> dict[str, float]:
-    """The signals of a question that has an answer, by name; the same names for every method."""
     answer = record.answer or ""
     steps = [record.fallback] if record.fallback is not None else record.quizzes
     remembered = [_held(quiz) for quiz in steps if quiz.source == "memory"]

@@ -329,7 +329,6 @@ class Examination(Stage):
         found.made += made
 
     async def _taken(self, found: Examined, start: int, count: int) -> list[Draw]:
-        """Some of the draws that are shared, charged by themselves."""
         session, shared = current(), self.shared.value
         if not found.ready:
             # What all draws take is not what these take.
@@ -399,7 +398,6 @@ class Examination(Stage):
         return await self.likely(sampled, self.quiz, config, needed=self.probabilities != IF_ANY)
 
     def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
-        """The probabilities of draws that come with them, and those of their first tokens."""
         if self.probabilities and self._gives_none != self._model_asked:
             try:
                 return likelihoods_of(prediction, count, self._model_asked)

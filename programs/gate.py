@@ -117,7 +117,6 @@ class Draws:
 
     @property
     def leader_is_fixed(self) -> bool:
-        """Whether no outcome of the draws that are left changes which cluster is the largest."""
         return leader_is_fixed(self.sizes, self.left)
 
     @property

@@ -113,7 +113,6 @@ class Settling:
             self._believe(whole)
 
     def _choose(self, chooser: Chooser, *further: str) -> Choice:
-        """What the chooser says of the answers there are: the draft's, and further ones."""
         draft = self.draft
         answers = ("" if draft is None else draft.text or "", *further)
         probability = None if draft is None else draft.probability
@@ -126,7 +125,6 @@ class Settling:
         return self.story.fallback is not None and not self.story.together
 
     def _is_whole(self) -> bool:
-        """Whether the question has no quiz but itself."""
         return [quiz.resolved for quiz in self.story.quizzes] in ([], [self.asked.question])
 
     def _best(self, whole: QuizRecord) -> Way | None:

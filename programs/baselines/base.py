@@ -110,7 +110,6 @@ class Baseline(Program):
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the settings that the class declares beside those of its bases."""
         of_class: Any = ClassVar
         own: dict[str, Any] = {
             name: (hint, vars(cls)[name])

@@ -92,7 +92,6 @@ class KBM(ExaminingBaseline):
         self.conclude(story, asked, reply, passages, known=known, threshold=self.threshold, certainty=measure)
 
     async def _examined(self, asked: Question) -> tuple[bool, float | None, Draws]:
-        """Whether the question is known, the judgement that counts, and the draws that the model read."""
         if self.model is None:
             draws = Draws(answer_type=asked.answer_type, choices=tuple(asked.choices))
             measure = await self._measured(asked, draws, ())
@@ -107,7 +106,6 @@ class KBM(ExaminingBaseline):
         return again is None or reaches(again, self.threshold)
 
     async def _measured(self, asked: Question, draws: Draws, reference: Sequence[str]) -> float | None:
-        """The judgement that counts; None, with a note, where there is none."""
         try:
             if (model := self.model) is not None:
                 read = "\n\n".join(reference)
@@ -131,7 +129,6 @@ class Rephrasing(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": RephraseQuestion}
 
     async def run(self, asked: Question, tries: int, temperature: float, seed: int) -> list[str]:
-        """The different wordings of a question other than its own."""
         drawn = await gather([self._draw(asked, f"rephrase {place}", temperature, seed) for place in range(tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
@@ -201,7 +198,6 @@ class Rowen(ExaminingBaseline):
         self.conclude(story, asked, reply, passages, known=known, threshold=self.min_consistency, **exact)
 
     async def _consistency(self, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
-        """The consistency score over the rephrased questions; 0 where none could be had."""
         if not texts:
             note("rephrase", "NoRephrasing", "there is no other wording", "took the answer for inconsistent")
             return Fraction(0)
@@ -380,7 +376,6 @@ class SlimPLM(ExaminingBaseline):
         return False
 
     async def _queries(self, asked: Question, heuristic: str | None) -> list[str]:
-        """What to search for: the queries whose answer is not known, or the question where there is none."""
         queries: list[str] = []
         if heuristic is None:
             return [asked.question]

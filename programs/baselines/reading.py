@@ -166,7 +166,6 @@ class KSLLM(SearchingBaseline):
         return []
 
     def _selected(self, wanted: Sequence[str], hits: Sequence[Hit]) -> list[EvidenceSentence]:
-        """The evidence sentences, in the order of the document (equations 2 and 3)."""
         found: dict[str, str] = {}
         for hit in hits:
             # A title is not a part of the first sentence, and each sentence counts once.
@@ -198,7 +197,6 @@ def as_text(triple: str) -> str:
 
 
 def _triples(prediction: dspy.Prediction) -> list[str]:
-    """The triples that say something, each once."""
     found = (str(triple).strip() for triple in prediction.triples or ())
     return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
 

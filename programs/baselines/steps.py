@@ -80,7 +80,6 @@ class ChainBaseline(SearchingBaseline):
     max_steps: Steps = 8
 
     async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
-        """The next sentence, from passages, in a step of a number."""
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
         fitting = [hit.passage.rendered for hit in hits]
         reply = await ask(self.extend, "reason", number, fitting=fitting, **inputs)
@@ -171,7 +170,6 @@ class FLARE(ChainBaseline):
         await self.finish(asked, thoughts, answer, found, story)
 
     async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: list[Hit]) -> str:
-        """The next sentence: as it came from memory where every token is likely, else from passages."""
         if self.first_retrieval and not story.quizzes and not thoughts:
             first = await self._read(asked, thoughts, story, found, asked.question)
             if first:
@@ -185,7 +183,6 @@ class FLARE(ChainBaseline):
     async def _read(
         self, asked: Question, thoughts: list[str], story: RecordBuilder, found: list[Hit], query: str
     ) -> str:
-        """The next sentence from what a search finds; empty where it finds nothing."""
         number = len(story.quizzes) + 1
         hits = await self.search(query, number)
         found[:] = merged([[*found, *hits]])
@@ -194,7 +191,6 @@ class FLARE(ChainBaseline):
         return sentence
 
     async def _tentative(self, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
-        """The next sentence from memory, with the probability of each word."""
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
         prediction = await ask(self.extend, "reason", fitting=[], config=dict(LOGPROBS), **inputs)
         (tokens,) = tokens_of(prediction, 1, model_of(self.extend), "FLARE", "another method, such as IRCoT")
@@ -279,7 +275,6 @@ class ReAct(SearchingBaseline):
         return await ask(predictor, stage, for_answer=for_answer, shorter=shorter, **inputs)
 
     async def _search(self, arguments: Mapping[str, Any], trail: _Trail) -> str:
-        """The passages that a search shows, or what was wrong with it."""
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip() or len(arguments) > 1:
             return 'Execution error in search: it takes one argument, {"query": "..."}'
@@ -386,5 +381,4 @@ def _solved(answer: str) -> bool:
 
 
 def _verified(chain: Sequence[QuizRecord]) -> list[tuple[str, str]]:
-    """The queries with answers that passages confirmed or gave."""
     return [(one.text, one.answer) for one in chain if one.answer is not None]

@@ -158,7 +158,6 @@ class Features:
         }
 
     def signals(self, place: int) -> dict[str, float]:
-        """Signals of the answer at a place, by name; the same names for each place among as many answers."""
         own, chain, asked = self.answers[place], set(self.chain), set(self.asked)
         found = {
             "words": math.log1p(len(own.words)),
@@ -208,7 +207,6 @@ class Features:
         }
 
     def terms(self, place: int) -> NDArray[Any]:
-        """Words of question, chain and answer, kinds and how answers compare, hashed to places."""
         import numpy as np
 
         own, asks, noun = self.answers[place], self.asks, f"noun {self.noun}"
@@ -283,7 +281,6 @@ class Choice(NamedTuple):
 
     @property
     def asks_on(self) -> bool:
-        """Whether the next step is worth its cost."""
         return self.onward is not None and self.onward > max(self.right)
 
 
@@ -304,7 +301,6 @@ class Chooser(Strict):
     roots: Annotated[list[Root], Field(max_length=100_000)] = Field(default_factory=list)
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot choose."""
         for count, step in enumerate(self.steps, 1):
             names = Features(Seen("?", "", ("?",) * count)).signals(0).keys()
             for one in filter(None, (step.right, step.onward)):

@@ -97,7 +97,6 @@ class Strict(BaseModel):
 
 
 def read_json(path: str | Path) -> Any:
-    """The values of such a file."""
     return parse_json(read_path(path, _LARGEST_FILE), path)
 
 
@@ -134,7 +133,6 @@ def root_digest(root: str) -> str:
 
 @cache
 def shared_embedder(name: str) -> Embedder:
-    """A built-in embedder, which all models share."""
     return Remembering(open_built_in(name))
 
 
@@ -243,7 +241,6 @@ class LightModel(SavedModel):
     heads: dict[Aspect, dict[Variant, Regression]]
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot judge."""
         if self.heads.keys() != {"mastery", "certainty"}:
             raise ValueError("heads has mastery and certainty")
         for aspect, variants in self.heads.items():

@@ -113,7 +113,6 @@ class OwnDocuments(Stage):
         return getattr(self, name) if self.own_prompts else None
 
     def shown(self, passage: Passage) -> str:
-        """A passage as the language model reads it."""
         return passage.headed if self.own_prompts else passage.rendered
 
 

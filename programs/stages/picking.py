@@ -205,7 +205,6 @@ class Picking(Stage):
         return [self.prefer_reliable and any(one.unreliable for one in self._known_of(hit)) for hit in hits]
 
     def _known_of(self, hit: Hit) -> list[Any]:
-        """What the reference knows of a passage's source and of its age."""
         asked = {"source_of": hit.passage.rendered, "age_of": hit.passage.place.date}
         found = [getattr(self.reference, name)(value) for name, value in asked.items() if hasattr(self.reference, name)]
         return [one for one in found if one is not None]

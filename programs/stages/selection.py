@@ -191,7 +191,6 @@ class Selection(Stage):
 
     @property
     def similarity(self) -> Similarity:
-        """Compares triples with sentences; assigned as `similarity_of` takes it."""
         return self._similarity.value
 
     @similarity.setter

@@ -116,7 +116,6 @@ class Stage(dspy.Module):
         return await (work if context().session else Session(self.bound, blocking=False).run(work))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; a predictor is told its role."""
         if name in self.roles and isinstance(value, dspy.Predict):
             value.role = self.roles[name]
         super().__setattr__(name, value)
@@ -204,7 +203,6 @@ def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> li
 
 
 def not_decomposed(question: str, error: CallError | None = None) -> list[Quiz]:
-    """The question as its only quiz, as no call wrote one."""
     cause, message = ("EmptyDecomposition", "no quiz was written") if error is None else (error.cause, error.message)
     note("decompose", cause, message, "took the question for the single quiz")
     return [Quiz(1, question)]
