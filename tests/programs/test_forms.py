@@ -145,16 +145,6 @@ def test_the_probability_of_a_draft_is_that_of_its_own_tokens(text, expected):
     assert item_likelihoods(tokens, "drafts", 2) == expected
 
 
-@pytest.mark.parametrize(("drafts", "calls"), [(["Bergen"], 1), (["UNKNOWN"], 2)])
-def test_a_question_that_is_its_own_quiz_is_not_summarized(made, drafts, calls):
-    program, engine = made(said=replies(drafts, quizzes=["Where was Ann Ok born?"]))
-    record = program("Where was Ann Ok born?").record
-    assert (record.answer, engine.count.total(), engine.count["Summarize"]) == ("Bergen", calls, 0)
-    program.summarize_single = True
-    program("Where was Ann Ok born?")
-    assert engine.count["Summarize"] == 1
-
-
 def test_a_draft_that_is_no_option_is_none(made):
     said = replies(["Norway"], quizzes=["Is it Bergen?"])
     program, engine = made(said=said, tries=3)

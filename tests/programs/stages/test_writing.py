@@ -92,14 +92,6 @@ def test_a_sentence_without_citations_is_given_that_of_a_passage_that_has_its_wo
     assert engine.count["JudgeSupport"] == 0
 
 
-@pytest.mark.parametrize(("support", "given"), [("partially", True), ("no", False)])
-def test_other_words_are_for_the_judge(asked, support, given):
-    reply = replies({"text": "Train journeys are paid in full and booked ahead gladly [1]."}, support=support)
-    prediction, engine = asked(POLICY, TRAINS, reply=reply)
-    assert [one.given for one in prediction.record.written.statements] == [given]
-    assert engine.count["JudgeSupport"] == 1
-
-
 def test_findings_and_the_passages_of_all_quizzes_are_written_from_and_the_short_answer_stays(asked):
     quizzes = ["Who is paid?", "What is paid?"]
     reply = replies({"text": "Trains are paid in full [1]."}, answer="Trains", quizzes=quizzes)
@@ -259,13 +251,6 @@ def test_what_says_nothing_but_what_was_asked_is_left_out(asked, question, style
     assert engine.count["JudgeSupport"] == 0
 
 
-@pytest.mark.parametrize(("support", "given"), [("fully", True), ("no", False)])
-def test_a_name_of_the_question_is_an_item_by_what_the_judge_says(asked, support, given):
-    reply = replies({"items": '["Hamlet [1]"]'}, support=support)
-    prediction, _ = asked("List all characters of Hamlet", "The hero of Hamlet is Hamlet.", reply=reply)
-    assert (prediction.text == "- Hamlet [1]") == given
-
-
 @pytest.mark.parametrize(
     ("said", "text"),
     [
@@ -307,11 +292,28 @@ def test_a_passage_may_be_cited_by_what_it_is_called(asked, cited):
     assert (prediction.text, engine.count["JudgeSupport"]) == (f"**Trains** are paid in full {told}.", 0)
 
 
-@pytest.mark.parametrize(("support", "given"), [("fully", True), ("no", False)])
-def test_what_passages_say_not_to_be_so_is_for_the_judge(asked, support, given):
-    reply = replies({"text": "Flights are reimbursed [1]."}, support=support)
-    prediction, _ = asked(POLICY, "Trains are paid. Flights are not reimbursed.", reply=reply)
-    assert [one.given for one in prediction.record.written.statements] == [given]
+JOURNEYS, FLIGHTS = "Train journeys are paid in full and booked ahead gladly [1].", "Flights are reimbursed [1]."
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "written", "whole", "rest"),
+    [
+        (POLICY, [TRAINS], {"text": JOURNEYS}, JOURNEYS, ""),
+        (POLICY, ["Trains are paid. Flights are not reimbursed."], {"text": FLIGHTS}, FLIGHTS, ""),
+        # A name of the question, and an item from a passage about something else.
+        (
+            "List all names in Hamlet",
+            ["The hero of Hamlet is Hamlet."],
+            {"items": '["Hamlet [1]"]'},
+            "- Hamlet [1]",
+            "",
+        ),
+        (EVERYONE, WORKERS, {"items": "- Ann [1]\n- Ben [2]"}, "- Ann [1]\n- Ben [2]", "- Ann [1]"),
+    ],
+)
+def test_what_words_do_not_decide_is_for_the_judge(asked, question, texts, written, whole, rest):
+    told = [asked(question, *texts, reply=replies(written, support=one))[0] for one in ("partially", "no")]
+    assert [one.record.written.text for one in told] == [whole, rest]
 
 
 def test_a_sentence_does_not_tell_something_else_than_what_was_asked(asked):
@@ -325,12 +327,6 @@ def test_what_looks_like_a_refusal_and_stands_in_the_passages_is_written(asked):
     text = "Jonas Albrecht works in Bremen"
     prediction, _ = asked("Tell me about Jonas.", f"{text}.", reply=replies({"text": f"{text} [1]."}))
     assert prediction.text == f"{text} [1]."
-
-
-@pytest.mark.parametrize(("support", "given"), [("fully", "- Ann [1]\n- Ben [2]"), ("no", "- Ann [1]")])
-def test_an_item_from_a_passage_about_something_else_is_for_the_judge(asked, support, given):
-    reply = replies({"items": "- Ann [1]\n- Ben [2]"}, support=support)
-    assert asked(EVERYONE, *WORKERS, reply=reply)[0].text == given
 
 
 def test_items_stand_without_bullets_and_numbers(asked):
