@@ -199,10 +199,10 @@ class Verdict:
 
     def __post_init__(self) -> None:
         """Refuse what a gate may not say; NumPy's values are as good as Python's."""
+        number = isinstance(self.measure, Real) and isfinite(self.measure)
         allowed = {
             "True or False of known": self.known in (True, False),
-            "a finite measure or None": self.measure is None
-            or (isinstance(self.measure, Real) and isfinite(self.measure)),
+            "a finite measure or None": number or self.measure is None,
             "text or None of why": isinstance(self.why, str | None),
             "a Degradation or None of note": isinstance(self.note, Degradation | None),
         }

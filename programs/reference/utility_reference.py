@@ -28,7 +28,7 @@ from keqa.programs.reference.embedding import (
     open_embedder,
     portable,
 )
-from keqa.programs.reference.entries import OPTIONAL, UtilityEntry, entry_from, entry_values
+from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
 _FEW = 10_000
@@ -212,16 +212,12 @@ class UtilityReference(Parameter):
     def signature_of_entries(self) -> str:
         return self._index.signature
 
-    def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
-        """Take entries, or what has their attributes, of training questions only, in the place of all that were there.
+    def fit(self, entries: Iterable[UtilityEntry], vectors: Vectors | None = None) -> UtilityReference:
+        """Take entries, of training questions only, in the place of all that were there.
 
         `vectors` are what the method of that name gave for the same entries and embedder.
         """
-        taken = tuple(
-            UtilityEntry(one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, n, "") for n in OPTIONAL))
-            for one in entries
-        )
-        key = (self._embedder.name, self.form)
+        taken, key = tuple(entries), (self._embedder.name, self.form)
         index = self._built.get(key)
         if index is None or index.entries != taken:
             index = ReferenceIndex(taken, self.embedder, vectors, self.form)

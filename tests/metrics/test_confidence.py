@@ -1,6 +1,5 @@
 """Whether a score ranks answers, means what it says, and holds a risk."""
 
-import itertools
 import random
 
 import pytest
@@ -23,13 +22,6 @@ from keqa.metrics.confidence import (
 
 NAN = float("nan")
 TENTHS = st.lists(st.integers(0, 10).map(lambda tenth: tenth / 10), min_size=1, max_size=20)
-ANSWERS = st.lists(
-    st.tuples(st.integers(0, 3).map(lambda third: third / 3), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=6
-)
-
-
-def split(pairs):
-    return [score for score, _ in pairs], [quality for _, quality in pairs]
 
 
 @given(TENTHS, TENTHS)
@@ -81,16 +73,6 @@ def test_prr_by_hand():
     assert prediction_rejection_ratio([0.8, 0.4, 0.6], [1.0, 0.0, 0.5]) == pytest.approx(1)
     assert prediction_rejection_ratio([0.8, 0.8, 0.8], [1.0, 0.0, 0.5]) == pytest.approx(0)
     assert prediction_rejection_ratio([0.4, 0.8], [1, 0]) == pytest.approx(-1)
-
-
-@given(ANSWERS)
-def test_the_area_is_the_mean_over_all_orders_that_the_scores_allow(pairs):
-    areas = []
-    for order in itertools.permutations(pairs):
-        if all(one[0] >= other[0] for one, other in itertools.pairwise(order)):
-            risks = [sum(1 - quality for _, quality in order[:k]) / k for k in range(1, len(order) + 1)]
-            areas.append(sum(risks) / len(risks))
-    assert aurc(*split(pairs)) == pytest.approx(sum(areas) / len(areas))
 
 
 def test_ece_by_hand():

@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-import threading
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -159,18 +157,6 @@ def test_a_failure_is_marked_where_it_could_have_come_out_otherwise(draws, gate,
     told = [(one.stage, one.quiz, one.cause, one.message, one.action) for one in session.degradations]
     said = ("examine", 3, "LMServerError", message, "took the verdict of the draws that were made")
     assert told == [said] * noted
-
-
-def test_a_gate_that_waits_never_does_so_in_the_event_loop_of_all_questions():
-    asked = []
-
-    def decide(draws):
-        asked.append(threading.current_thread())
-        return VoteGate().decide(draws)
-
-    gate = SimpleNamespace(name="own", threshold=None, waits=True, decide=decide)
-    _, session = examine(Scripted(["oslo", "oslo", "oslo", None, "bergen"], {}, gate))
-    assert (len(session.degradations), threading.current_thread() in asked) == (1, False)
 
 
 def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():

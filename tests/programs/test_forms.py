@@ -342,17 +342,3 @@ def test_a_saved_program_is_given_back_without_them_where_that_is_wanted(made, t
     assert keqa.load(tmp_path / "program", None, draft=False).drafting is None
     with pytest.raises(ConfigurationError, match="other prompts"):
         KEQA(None).take(program.described(), whole=False)
-
-
-def test_the_story_says_what_was_drafted_and_cited(made):
-    from rich.console import Console
-
-    from keqa.cli.story import record_tree
-
-    console = Console(record=True, width=200)
-    console.print(record_tree(made(("Ann Ok", "UNKNOWN"), probability=0.9)[0](TWO_HOPS).record))
-    told = console.export_text()
-    assert "drafted with the quizzes: “Ann Ok”" in told
-    assert "the draft's probability 0.90 reaches 4/5: known" in told
-    assert "the draft says that it does not know: unknown, so search" in told
-    assert "(cited for an answer)" in told
