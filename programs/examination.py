@@ -349,7 +349,11 @@ class Examination(Stage):
         from keqa.lms.served import as_served, supports_n
 
         # DSPy changes a low temperature in requests for several samples.
-        together = count > 1 and self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self._lm))
+        together = (
+            count > 1
+            and self.temperature > _FAR_FROM_RANDOM
+            and supports_n(as_served(self.quiz.lm or dspy.settings.lm))
+        )
         drawn = await self._requested(found, f"{start}+{count}", count) if together else []
         # A server may give fewer replies than it was asked for, or one alone.
         missing = range(start + len(drawn), start + count)
@@ -364,7 +368,7 @@ class Examination(Stage):
             config["top_p"] = self.top_p
         if count > 1:
             config["n"] = count
-        elif runs_in_process(self._lm):
+        elif runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
             prediction = await self._sampled(found, config)
@@ -398,22 +402,14 @@ class Examination(Stage):
         return await self.likely(sampled, self.quiz, config, needed=self.probabilities != IF_ANY)
 
     def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
-        if self.probabilities and self._gives_none != self._model_asked:
+        if self.probabilities and self._gives_none != model_of(self.quiz):
             try:
-                return likelihoods_of(prediction, count, self._model_asked)
+                return likelihoods_of(prediction, count, model_of(self.quiz))
             except NoProbabilitiesError:
                 if self.probabilities != IF_ANY:
                     raise
-                self._gives_none = self._model_asked
+                self._gives_none = model_of(self.quiz)
         return [(None, None)] * count
-
-    @property
-    def _lm(self) -> Any:
-        return self.quiz.lm or dspy.settings.lm
-
-    @property
-    def _model_asked(self) -> str:
-        return model_of(self.quiz)
 
     async def _place(self, found: Examined, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.

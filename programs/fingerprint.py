@@ -105,7 +105,7 @@ def program_spec(program: Program) -> dict[str, Any]:
     }
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference):
-        described["reference"] = {**reference.settings(), "entries": reference.signature_of_entries}
+        described["reference"] = {**reference.settings(), "entries": reference.index.signature}
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
     if program.learned.demonstrations or program.learned.train:

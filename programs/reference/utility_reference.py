@@ -196,7 +196,7 @@ class UtilityReference(Parameter):
         """Set up an empty reference, with an embedder or the name of one for `open_embedder`."""
         self.k, self.least, self.variant, self.form = k, least, variant, form
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
-        self._index = ReferenceIndex((), self._embedder)
+        self.index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
         self._built: dict[tuple[str, str], ReferenceIndex] = {}
 
@@ -206,11 +206,7 @@ class UtilityReference(Parameter):
 
     @property
     def entries(self) -> tuple[UtilityEntry, ...]:
-        return self._index.entries
-
-    @property
-    def signature_of_entries(self) -> str:
-        return self._index.signature
+        return self.index.entries
 
     def fit(self, entries: Iterable[UtilityEntry], vectors: Vectors | None = None) -> UtilityReference:
         """Take entries, of training questions only, in the place of all that were there.
@@ -222,11 +218,8 @@ class UtilityReference(Parameter):
         if index is None or index.entries != taken:
             index = ReferenceIndex(taken, self.embedder, vectors, self.form)
         self._built.clear()
-        self._built[key] = self._index = index
+        self._built[key] = self.index = index
         return self
-
-    def vectors(self) -> Vectors:
-        return self._index.vectors()
 
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:
         """Embed the passages of a quiz in one batch; the lookups that follow find the embeddings made."""
@@ -235,7 +228,7 @@ class UtilityReference(Parameter):
 
     def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
         """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz, the best last."""
-        index = self._index
+        index = self.index
         if self.variant == "none" or not index.entries:
             return []
         if self.variant == "similar":
@@ -248,11 +241,11 @@ class UtilityReference(Parameter):
 
     def source_of(self, passage: str) -> SourceRecord | None:
         """What the labels say of a passage's source, if anything; those of the question in work do not count."""
-        return None if self.variant == "none" else self._index.reliability.of(passage, self._index.own())
+        return None if self.variant == "none" else self.index.reliability.of(passage, self.index.own())
 
     def age_of(self, date: str) -> SourceRecord | None:
         """What the labels say of passages as old as one, likewise."""
-        return None if self.variant == "none" else self._index.reliability.of_date(date, self._index.own())
+        return None if self.variant == "none" else self.index.reliability.of_date(date, self.index.own())
 
     def counts(self) -> dict[str, int]:
         helpful = sum(entry.helpful for entry in self.entries)
@@ -260,7 +253,7 @@ class UtilityReference(Parameter):
 
     def unreliable_sources(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""
-        return [] if self.variant == "none" else self._index.reliability.unreliable()
+        return [] if self.variant == "none" else self.index.reliability.unreliable()
 
     def reset(self) -> None:
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""

@@ -108,16 +108,6 @@ def test_random_demonstrations_are_the_same_whenever_the_same_is_asked(ten):
 # Embedding, saving and copies.
 
 
-def test_the_passages_of_a_quiz_are_embedded_in_one_batch(ten):
-    ten.embedder.batches.clear()
-    ten.prepare("0 quiz", ["1 one", "2 two"])
-    ten("0 quiz", "1 one")
-    ten("0 quiz", "2 two")
-    ten.prepare("0 quiz", ["2 two", "3 three"])
-    ten.prepare("0 quiz", [])
-    assert ten.embedder.batches == [["0 quiz", "1 one", "2 two"], ["3 three"]]
-
-
 def test_its_state_is_json_and_comes_back(ten):
     state = json.loads(json.dumps(ten.dump_state()))
     settings = {"embedder": "angle", "k": 4, "least": 2, "variant": "similar"}
@@ -126,8 +116,8 @@ def test_its_state_is_json_and_comes_back(ten):
     other = UtilityReference(Angle(), k=1, variant="none").load_state(state)
     assert (other.entries, other.settings()) == (ten.entries, ten.settings())
     assert lookup(other) == lookup(ten)
-    assert other.signature_of_entries == ten.signature_of_entries
-    assert other.fit(other.entries[1:]).signature_of_entries != ten.signature_of_entries
+    assert other.index.signature == ten.index.signature
+    assert other.fit(other.entries[1:]).index.signature != ten.index.signature
     # A state brings its embedder.
     state = UtilityReference("hashing").fit([entry(1, True)]).dump_state()
     assert isinstance(UtilityReference(Angle()).load_state(state).embedder, HashingEmbedder)
@@ -150,10 +140,10 @@ def test_a_state_that_is_none_is_refused(ten, change):
 
 def test_vectors_made_once_serve_again_and_those_of_something_else_are_refused(ten):
     angle = Angle()
-    vectors = ten.vectors()
+    vectors = ten.index.vectors()
     other = UtilityReference(angle, k=4).fit(ten.entries, vectors)
     assert angle.batches == [["1 quiz", "1 passage"]]
-    assert np.array_equal(other.vectors(), vectors)
+    assert np.array_equal(other.index.vectors(), vectors)
     assert lookup(other) == lookup(ten)
     for wrong in (vectors[1:], vectors[::-1], vectors[:, :-1]):
         with pytest.raises(ConfigurationError, match="the vectors are not those"):
@@ -292,7 +282,7 @@ class _Letters:
 def test_a_pair_is_embedded_as_two_texts_or_as_one(tmp_path):
     entries = [UtilityEntry("1", "Ann?", "Zebra.", True), UtilityEntry("2", "Bo?", "Yak.", True)]
     apart, joint = (UtilityReference(_Letters(), k=1, least=0, form=form).fit(entries) for form in ("apart", "joint"))
-    assert (apart.vectors().shape, joint.vectors().shape) == ((2, 52), (2, 26))
+    assert (apart.index.vectors().shape, joint.index.vectors().shape) == ((2, 52), (2, 26))
     # The passage speaks for the second, the quiz for the first: as one text only the quiz begins it.
     assert [one.quiz for one in joint("Ann?", "Yak.")] == ["Ann?"]
     assert "form" not in apart.settings()
