@@ -27,6 +27,7 @@ from common import Finds, show
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from dspy.utils.exceptions import AdapterParseError
 
+from keqa.data.question import Question
 from keqa.errors import KeqaError
 from keqa.programs import KEQA, baselines
 from keqa.programs.calls.errors import CallError
@@ -198,7 +199,7 @@ def methods() -> dict[str, Callable[[str], Any]]:
         "KEQA": KEQA(passages, tries=3, top_k=2, select=True, workers=1),
         "closed book": baselines.ClosedBook(reason=True, workers=1),
         **{name: make(rephrasings=2) if name == "Rowen" else make() for name, make in made.items()},
-        "stated confidence": lambda question: confidence(question, "Oslo"),
+        "stated confidence": lambda question: confidence(Question(question), "Oslo"),
         "retrieval decision": lambda question: decision(question),
     }
 

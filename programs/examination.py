@@ -88,26 +88,20 @@ class Examined(Draws):
         }
 
 
-def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:
+def draw_identity(seed: int, asked: Question, position: int | str) -> int:
     """The number that makes a draw itself: the same program asked the same quiz draws the same samples."""
-    key = json.dumps([seed, quiz, answer_type, list(choices), position])
+    key = json.dumps([seed, asked.question, asked.answer_type, list(asked.choices), position])
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
 
 
 async def means_the_same(
-    judge: dspy.Predict,
-    quiz: str,
-    first: str,
-    second: str,
-    answer_type: str = "short",
-    choices: Sequence[str] = (),
-    number: int | None = None,
+    judge: dspy.Predict, asked: Question, first: str, second: str, number: int | None = None
 ) -> bool:
     """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same."""
-    if same_answer(first, second, answer_type, choices):
+    if same_answer(first, second, asked.answer_type, asked.choices):
         return True
-    asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
-    return bool((await ask(judge, "judge_consistency", number, **asked)).same)
+    compared: dict[str, Any] = {"quiz": asked.question, "first_answer": first, "second_answer": second}
+    return bool((await ask(judge, "judge_consistency", number, **compared)).same)
 
 
 class Examination(Stage):
@@ -362,7 +356,7 @@ class Examination(Stage):
 
     async def _requested(self, found: Examined, position: int | str, count: int = 1) -> list[Draw]:
         """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""
-        identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
+        identity = draw_identity(self.seed, found.asked, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
         if self.top_p is not None:
             config["top_p"] = self.top_p
@@ -392,10 +386,10 @@ class Examination(Stage):
 
     async def _sampled(self, found: Examined, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
-        kind: dict[str, Any] = {"answer_type": found.answer_type, "choices": [*found.choices]}
-        asked = {"quiz": found.quiz, **kind}
+        asked: dict[str, Any] = {"quiz": found.quiz, **found.asked.kind}
         if found.passages:
-            asked = {"question": found.quiz, "evidence": [], "triples": [], **kind, "fitting": [*found.passages]}
+            beside = {"evidence": [], "triples": [], **found.asked.kind, "fitting": [*found.passages]}
+            asked = {"question": found.quiz, **beside}
         sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
         if not self.probabilities:
             return await sampled(config=config)
@@ -436,9 +430,8 @@ class Examination(Stage):
     async def _means_the_same(self, found: Examined, text: str, first: str) -> bool:
         """Whether a draw joins a cluster, asked once; a judge that fails separates."""
         if (text, first) not in found.same:
-            kind = (found.answer_type, found.choices, found.number)
             try:
-                same = await means_the_same(self.same, found.quiz, text, first, *kind)
+                same = await means_the_same(self.same, found.asked, text, first, found.number)
             except CallError as error:
                 message = f"{error.message} ({text!r} against {first!r})"
                 action = "taken for different answers"

@@ -12,7 +12,7 @@ from math import isfinite
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-from keqa.data.question import AnswerType
+from keqa.data.question import AnswerType, Question
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, Word, checked
 from keqa.programs.records import ClusterRecord, Degradation, SampleRecord
@@ -73,6 +73,10 @@ class Draws:
         drawn = zip_longest(answers, probabilities, first_tokens)
         made = [Draw(one, None, one is None, None, whole, first) for one, whole, first in drawn]
         return cls(**{"made": made, "tries": len(made), **asked})
+
+    @property
+    def asked(self) -> Question:
+        return Question(self.quiz, self.answer_type, self.choices)
 
     @property
     def drawn(self) -> int:

@@ -133,7 +133,7 @@ class Rephrasing(Stage):
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
     async def _draw(self, asked: Question, position: str, temperature: float, seed: int) -> str:
-        identity = draw_identity(seed, asked.question, asked.answer_type, asked.choices, position)
+        identity = draw_identity(seed, asked, position)
         config: dict[str, Any] = {"temperature": temperature, "rollout_id": identity}
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
@@ -225,8 +225,7 @@ class Rowen(ExaminingBaseline):
     async def _agree(self, asked: Question, one: str, other: str) -> bool:
         if is_abstention(one, asked.choices) or is_abstention(other, asked.choices):
             return False
-        kind = (asked.answer_type, asked.choices)
-        return await means_the_same(self.same, asked.question, one, other, *kind)
+        return await means_the_same(self.same, asked, one, other)
 
 
 _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}

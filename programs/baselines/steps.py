@@ -372,7 +372,7 @@ class SearChain(SearchingBaseline):
     async def _agree(self, query: str, own: str, read: str, number: int) -> bool:
         """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""
         with noted("judge_consistency", "taken for different answers", number):
-            return await means_the_same(self.same, query, own, read, number=number)
+            return await means_the_same(self.same, Question(query), own, read, number)
         return False
 
 

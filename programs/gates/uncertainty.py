@@ -1,14 +1,14 @@
 """Gates that measure how uncertain a language model is of a quiz, by other means than a vote, and what they ask."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 import dspy
 
-from keqa.data.question import AnswerType
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, answer_type_sizes, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
@@ -63,22 +63,12 @@ class StatedConfidence(GateQuestion):
 
     @staticmethod
     def inputs(draws: Draws) -> dict[str, Any]:
-        asked = {"answer_type": draws.answer_type, "choices": draws.choices}
-        return {"quiz": draws.quiz, "answer": draws.leading, **asked}
+        return {"asked": draws.asked, "answer": draws.leading}
 
-    async def run(
-        self,
-        quiz: str,
-        answer: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        *,
-        number: int | None = None,
-    ) -> float:
-        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+    async def run(self, asked: Question, answer: str, *, number: int | None = None) -> float:
+        about = {"quiz": asked.question, **asked.kind, "proposed_answer": answer}
         with noted("state_confidence", "taken for no confidence", number):
-            reply = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
-            return _stated(reply)
+            return _stated(await ask(self.state, "state_confidence", number, usable=_stated, **about))
         return 0.0
 
 

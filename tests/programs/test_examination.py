@@ -238,10 +238,11 @@ def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
     assert [draw.text for draw in found.made] == answers
     (role, inputs, config), *singly = session.asked
     assert (role, inputs) == ("task", {"quiz": "Capital?", "answer_type": "short", "choices": ["a"]})
-    identity = draw_identity(4, "Capital?", "short", ["a"], "0+3")
+    about = Question("Capital?", "short", ["a"])
+    identity = draw_identity(4, about, "0+3")
     assert config == {"temperature": 0.5, "rollout_id": identity, "top_p": 0.9, "n": 3}
     assert [one["rollout_id"] for _, _, one in singly if "n" not in one] == [
-        draw_identity(4, "Capital?", "short", ["a"], place) for place, text in enumerate(answers) if text == "single"
+        draw_identity(4, about, place) for place, text in enumerate(answers) if text == "single"
     ]
     noted = [(d.message, d.action, d.harmless) for d in session.degradations if "verdict" not in d.action]
     assert noted == notes

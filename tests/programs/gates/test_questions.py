@@ -6,6 +6,7 @@ import pytest
 from fixtures.replies import Replies
 
 import keqa
+from keqa.data.question import Question
 from keqa.programs import KEQA
 from keqa.programs.calls.session import Session
 from keqa.programs.gates import NeverRetrieveGate, PromptGate
@@ -54,13 +55,13 @@ def saying(scripted, retriever):
 )
 def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, reply, failed, cause):
     stage, decides = kind(), kind is RetrievalDecision
-    asked = () if decides else ("Oslo",)
+    asked = (QUIZ,) if decides else (Question(QUIZ), "Oslo")
     told = (
         ("decide_retrieval", cause, "retrieved") if decides else ("state_confidence", cause, "taken for no confidence")
     )
     stage.set_lm(scripted(lambda name, inputs, config: reply)[0])
     session = Session(stage.bound, blocking=True)
-    assert asyncio.run(session.run(stage.run(QUIZ, *asked, number=2))) == failed
+    assert asyncio.run(session.run(stage.run(*asked, number=2))) == failed
     *mended, last = session.degradations
     assert (last.stage, last.cause, last.action, last.quiz, last.touches) == (*told, 2, True)
     assert {(one.action, one.touches) for one in mended} == {("asked again", False)}
