@@ -32,16 +32,6 @@ def test_a_conversation_is_in_the_prompt_and_in_its_demonstrations(adapter):
     assert "Metropolis? Fritz Lang" in asked["content"]
 
 
-@pytest.mark.parametrize("signature", ALL)
-def test_every_prompt_renders_and_asks_for_its_outputs(signature):
-    inputs = {name: "x" if field.annotation is str else field.default for name, field in signature.input_fields.items()}
-    inputs |= {name: [] for name in ("passages", "answered_quizzes", "history") if name in signature.input_fields}
-    messages = dspy.ChatAdapter().format(signature, [], inputs)
-    for name in signature.output_fields:
-        assert f"[[ ## {name} ## ]]" in messages[0]["content"]
-    assert signature.instructions.split("\n")[0] in messages[0]["content"]
-
-
 @pytest.mark.parametrize(
     ("letters", "digest"),
     [

@@ -124,13 +124,6 @@ def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads
         assert other.judge("Who?", Draws.of(("Bo",), (0.5,), (0.5,))).mastery == logistic(2)
 
 
-def test_a_model_that_reads_the_quiz_reads_its_kind():
-    model = make_model("quiz")
-    assert not model.uses_probabilities
-    kinds = [model.judge(quiz, Draws()).mastery for quiz in ("Who governs Halden?", "When was it built?")]
-    assert kinds[0] > 0.9 > 0.5 > kinds[1]
-
-
 def test_where_it_cannot_judge(monkeypatch):
     for reads in ("draft", "draws"):
         with pytest.raises(BoundaryError, match=f"reads {reads}, and nothing was drawn"):
