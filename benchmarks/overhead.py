@@ -41,8 +41,8 @@ from keqa.lms.direct import quiet_litellm
 from keqa.metrics.answers import same_answer
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
-from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import AnswerQuiz
 
 QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
 WAITED_PASSAGES, REPEAT = 10, 3

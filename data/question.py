@@ -76,12 +76,17 @@ def refuse_table(items: Any, who: str) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """A question that passed the checks: its texts are clean, `history` has a line for each question before it."""
+    """A question that passed the checks, or a resolved quiz; `history` has a line for each question before it."""
 
     question: str
-    answer_type: AnswerType
-    choices: list[str]
+    answer_type: AnswerType = "short"
+    choices: Sequence[str] = ()
     history: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> dict[str, Any]:
+        """What kind of answer it wants, as prompts take it."""
+        return {"answer_type": self.answer_type, "choices": list(self.choices)}
 
     @classmethod
     def check(

@@ -14,7 +14,7 @@ from keqa.evaluation.run_file import forget_unasked
 from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.programs.build import Parts, given, make, merged, served_by
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.gates import asks
+from keqa.programs.gate import asks
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec
 from keqa.programs.shared_draws import SharedDraws

@@ -1,8 +1,4 @@
-"""How well what a text cites carries it: citation recall and precision (ALCE, Gao et al., 2023, section 3), and lists.
-
-Whether passages entail a sentence is for a judge to say, who is passed in: an NLI model in ALCE, a language model or
-the words of passages here.
-"""
+"""How well what a text cites carries it: citation recall and precision (ALCE, Gao et al., 2023), and lists."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -45,7 +45,6 @@ class Model(NamedTuple):
 
 @cache
 def model() -> Model:
-    """The weights that ship, read once."""
     return Model(**json.loads(files("keqa.metrics").joinpath("refusals.json").read_text("utf-8")))
 
 
@@ -79,7 +78,6 @@ def _score(sentence: str, later: bool) -> float:
 
 
 def places(sentence: str, *, later: bool = False) -> set[int]:
-    """The places of the features that a sentence has."""
     prefix = "later " if later else ""
     return {
         crc32((prefix + feature).encode("utf-8", "surrogatepass")) % PLACES

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, TypeVar
 import dspy
 
 from keqa.data.example import Example
-from keqa.data.question import broken_references, numbered_quizzes, quiz_key
+from keqa.data.question import Question, broken_references, numbered_quizzes, quiz_key
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
@@ -151,7 +151,7 @@ def _closed_book(program: KEQA, asking: Asking, watch: FailureMonitor, one: Sett
     session, recall = Session(program.bound, blocking=True), program.examination.recall
     try:
         with asking.keeping():
-            answer = run_blocking(lambda: session.run(recall(*one.asked().values())))
+            answer = run_blocking(lambda: session.run(recall(Question(*one.asked().values()))))
     except CallError as error:
         watch.outcome(error.cause, str(error) if is_transient(error.cause) and not error.unusable else None)
         return None

@@ -25,7 +25,7 @@ from keqa.programs.records import QuizRecord
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
-from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.baselines import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
 
 
@@ -175,7 +175,7 @@ class Labeller:
         """
         program = self.program
         if not passages and target.one_hop:
-            return await program.examination.recall(*target.asked().values())
+            return await program.examination.recall(Question(*target.asked().values()))
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
         if target.one_hop:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}

@@ -20,7 +20,8 @@ from keqa.optimize.asking import Asking, Calls, silent, state_of
 from keqa.programs.arguments import Share
 from keqa.programs.boundary.light import BoundaryModel
 from keqa.programs.declared import DeclaredKeqa, about
-from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
+from keqa.programs.gate import IF_ANY, as_fraction, asks
+from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import fraction_text
@@ -250,7 +251,7 @@ class Tuning:
         if choice["boundary"] and self.boundary is not None:
             gate = BoundaryGate(self.boundary, threshold=Fraction(threshold))
         elif threshold not in (None, self.own["threshold"]):
-            gate = dataclasses.replace(gate, threshold=Fraction(threshold))  # type: ignore[type-var]
+            gate = dataclasses.replace(gate, threshold=Fraction(threshold))
         return {**{name: choice[name] for name in GRID if name not in ("threshold", BOUNDARY)}, "gate": gate}
 
     def _score(self, choice: Mapping[str, Any]) -> None:

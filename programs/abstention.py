@@ -1,7 +1,6 @@
 """Abstention: a program that says "I do not know" where its answer is too probably wrong for the risk it may take.
 
-What a record says of the chance that its answer is right, signals and words of its question, goes into a logistic
-regression: the same in calibration and in use.
+Signals of a record and words of its question go into a logistic regression: the same in calibration and in use.
 """
 
 import math
@@ -25,7 +24,6 @@ _UNSUPPORTED = frozenset({"closed_book", "largest_cluster", "blocked", "skipped"
 
 
 def record_signals(record: QuestionRecord) -> dict[str, float]:
-    """The signals of a question that has an answer, by name; the same names for every method."""
     answer = record.answer or ""
     steps = [record.fallback] if record.fallback is not None else record.quizzes
     remembered = [_held(quiz) for quiz in steps if quiz.source == "memory"]
@@ -53,7 +51,6 @@ def record_signals(record: QuestionRecord) -> dict[str, float]:
 
 
 def abstained(record: QuestionRecord) -> bool:
-    """Whether the answer itself says that it does not know."""
     declined = record.answer is None or record.unanswered is not None
     return declined or is_abstention(record.answer or "", record.choices)
 
@@ -65,7 +62,6 @@ def _held(quiz: QuizRecord) -> float:
 
 
 def _stated(answer: str | None, passages: Sequence[PassageVerdict]) -> float:
-    """The share of the passages kept in which the answer stands."""
     kept = [passage.text for passage in passages if passage.kept]
     return _mean([float(contains_answer(text, [answer])) for text in kept], 0.0) if answer else 0.0
 
@@ -92,7 +88,6 @@ class Confidence:
     regression: Regression
 
     def of(self, record: QuestionRecord) -> float:
-        """From 0 to 1; of a record whose answer says that it does not know 0."""
         if abstained(record):
             return 0.0
         embedding = open_built_in(EMBEDDER).embed([words_of(record)])[0]
@@ -101,10 +96,7 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Abstention:
-    """Withholds answers whose confidence does not reach a threshold.
-
-    It was calibrated: with a chance of delta at most, the share of the given answers that are wrong is above the risk.
-    """
+    """Withholds answers whose confidence does not reach a threshold, which was calibrated for a risk and a delta."""
 
     confidence: Confidence
     threshold: float
@@ -123,5 +115,4 @@ class Abstention:
         return record.model_copy(update={"confidence": confidence, "explanation": "", **withheld})
 
     def spec(self) -> Mapping[str, Any]:
-        """What answers depend on, for fingerprints and the headers of run files."""
         return {name: value for name, value in vars(self).items() if name != "confidence"}

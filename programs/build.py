@@ -18,7 +18,7 @@ from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever
-from keqa.signatures import ReasonFromMemory
+from keqa.signatures.baselines import ReasonFromMemory
 
 _ONE_LANGUAGE = {"rowen": {"language": None}}
 _PROMPTS = "reason"

@@ -29,7 +29,6 @@ _WIDEST = 20
 
 
 def cited_in(text: str) -> list[int]:
-    """The numbers of the passages that a text cites, each once, in order."""
     pointed = _POINTER.findall(_CITATION.sub("", text))
     written = [*(found[1] or found[2] for found in _CITATION.finditer(text)), *pointed]
     return list(dict.fromkeys(number for one in written for number in _numbers(one)))

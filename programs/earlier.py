@@ -5,9 +5,8 @@ program must have answered; who keeps conversations sees to that.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 
-from keqa.programs.calls.session import within
+from keqa.data.question import Question
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 Key = tuple[str, str, tuple[str, ...]]
@@ -15,9 +14,10 @@ Findings = Mapping[Key, QuizRecord]
 """Settled quizzes by what they ask: text, kind of answer and options."""
 
 
-def key_of(text: str, answer_type: str, choices: Iterable[str]) -> Key:
+def key_of(asked: Question) -> Key:
     """What a quiz asks, in whatever case and with or without its question mark."""
-    return " ".join(text.casefold().split()).lstrip("¿¡").rstrip(" ?!.？！。؟"), answer_type, tuple(choices)
+    text = " ".join(asked.question.casefold().split()).lstrip("¿¡").rstrip(" ?!.？！。؟")
+    return text, asked.answer_type, tuple(asked.choices)
 
 
 def findings_of(records: Iterable[QuestionRecord]) -> Findings:
@@ -36,16 +36,11 @@ def findings_of(records: Iterable[QuestionRecord]) -> Findings:
             if quiz.answer is None or quiz.abstained or not _settled(quiz) or quiz.index in failed:
                 continue
             text = quiz.resolved or quiz.text
-            kind = (record.answer_type, record.choices) if text == asked else ("short", ())
-            found[key_of(text, *kind)] = quiz.model_copy(update={"earlier": quiz.earlier or asked})
+            whole = Question(text, record.answer_type, record.choices) if text == asked else Question(text)
+            found[key_of(whole)] = quiz.model_copy(update={"earlier": quiz.earlier or asked})
     return found
 
 
 def _settled(quiz: QuizRecord) -> bool:
     from_memory = quiz.source == "memory" and quiz.known is True
     return from_memory or (quiz.source == "passages" and quiz.supported is not False)
-
-
-def knowing(findings: Findings) -> AbstractContextManager[None]:
-    """Within this context, quizzes that were settled before are not asked again."""
-    return within(findings=findings)

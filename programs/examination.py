@@ -10,11 +10,11 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dspy
 
-from keqa.data.question import AnswerType
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
@@ -37,7 +37,7 @@ from keqa.programs.gate import (
 from keqa.programs.records import fraction_text
 from keqa.programs.stages.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.stages.stage import Stage
-from keqa.signatures import AnswerQuiz, JudgeConsistency
+from keqa.signatures.keqa import AnswerQuiz, JudgeConsistency
 
 _FAR_FROM_RANDOM = 0.15
 _UNDECIDED = Verdict(False)
@@ -63,6 +63,10 @@ class Examined(Draws):
     # The tokens read and written for each of these.
     tokens: tuple[int, int] = (0, 0)
 
+    @classmethod
+    def begun(cls, asked: Question, tries: int, **fields: Any) -> Self:
+        return cls(asked.question, asked.answer_type, tuple(asked.choices), tries, **fields)
+
     @property
     def known(self) -> bool:
         return self.verdict.known
@@ -84,26 +88,20 @@ class Examined(Draws):
         }
 
 
-def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:
+def draw_identity(seed: int, asked: Question, position: int | str) -> int:
     """The number that makes a draw itself: the same program asked the same quiz draws the same samples."""
-    key = json.dumps([seed, quiz, answer_type, list(choices), position])
+    key = json.dumps([seed, asked.question, asked.answer_type, list(asked.choices), position])
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
 
 
 async def means_the_same(
-    judge: dspy.Predict,
-    quiz: str,
-    first: str,
-    second: str,
-    answer_type: str = "short",
-    choices: Sequence[str] = (),
-    number: int | None = None,
+    judge: dspy.Predict, asked: Question, first: str, second: str, number: int | None = None
 ) -> bool:
     """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same."""
-    if same_answer(first, second, answer_type, choices):
+    if same_answer(first, second, asked.answer_type, asked.choices):
         return True
-    asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
-    return bool((await ask(judge, "judge_consistency", number, **asked)).same)
+    compared: dict[str, Any] = {"quiz": asked.question, "first_answer": first, "second_answer": second}
+    return bool((await ask(judge, "judge_consistency", number, **compared)).same)
 
 
 class Examination(Stage):
@@ -173,16 +171,9 @@ class Examination(Stage):
             return True
         return IF_ANY if wanted == IF_ANY or (shared is None and self.weighed) else False
 
-    async def run(
-        self,
-        quiz: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-        predictor: dspy.Predict | None = None,
-    ) -> Examined:
-        """Examine a quiz, by its resolved text; another predictor may draw than the examination's own."""
-        found = Examined(quiz, answer_type, tuple(choices), self.tries, number=number, predictor=predictor)
+    async def run(self, asked: Question, number: int | None = None, predictor: dspy.Predict | None = None) -> Examined:
+        """Examine a resolved quiz; another predictor may draw than the examination's own."""
+        found = Examined.begun(asked, self.tries, number=number, predictor=predictor)
         question = self.question
         if question is not None and question.before_samples:
             await self._ask_for_gate(found)
@@ -195,22 +186,14 @@ class Examination(Stage):
         return found
 
     async def of_draft(
-        self,
-        draft: Draw,
-        quiz: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-        *,
-        outdated: str = "",
+        self, draft: Draw, asked: Question, number: int | None = None, *, outdated: str = ""
     ) -> Examined:
         """Examine a quiz by the draft that was written with it: without a call, but for what a gate asks.
 
         An `outdated` one was written with other answers to earlier quizzes, as this says, and is none.
         """
-        kind: dict[str, Any] = {"answer_type": answer_type, "choices": tuple(choices)}
-        found = Examined(quiz, **kind, tries=1, made=[draft], number=number, drafted=True)
-        _mark_abstention(draft, quiz, found.choices)
+        found = Examined.begun(asked, 1, made=[draft], number=number, drafted=True)
+        _mark_abstention(draft, asked.question, asked.choices)
         if outdated or draft.abstained:
             found.stopped = "the draft says that it does not know" if draft.abstained else outdated
             return found
@@ -233,16 +216,10 @@ class Examination(Stage):
             current().degradations.append(verdict.note.model_copy(update={"quiz": found.number}))
 
     async def every_draw(
-        self,
-        quiz: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        *,
-        passages: Sequence[str] = (),
-        reader: dspy.Predict | None = None,
+        self, asked: Question, *, passages: Sequence[str] = (), reader: dspy.Predict | None = None
     ) -> Draws:
         """All draws of a quiz, which nobody compares or decides on; with passages a reader makes them."""
-        found = Examined(quiz, answer_type, tuple(choices), self.tries, predictor=reader, passages=passages)
+        found = Examined.begun(asked, self.tries, predictor=reader, passages=passages)
         with self._sharing():
             await self._make(found, self.tries)
         return found
@@ -256,18 +233,17 @@ class Examination(Stage):
             found.stopped = f"{found.stopped}; {more} more for the largest cluster"
         self._note_lost(found, "took the largest cluster of the draws that were made")
 
-    async def recall(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
+    async def recall(self, asked: Question) -> str:
         """Answer a quiz closed-book, at temperature 0; a `CallError` says that there is no answer."""
-        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        return text_of((await ask(self.quiz, "answer", for_answer=True, **asked)).answer)
+        return text_of((await ask(self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)).answer)
 
-    async def draft(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draw:
+    async def draft(self, asked: Question) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
-        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        found = await self.likely(partial(ask, self.quiz, "answer", for_answer=True, **asked), self.quiz)
+        asking = partial(ask, self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)
+        found = await self.likely(asking, self.quiz)
         whole, first = likelihood(first_tokens(found))
         draft = Draw(text_of(found.answer), probability=whole, first_token=first)
-        _mark_abstention(draft, quiz, choices)
+        _mark_abstention(draft, asked.question, asked.choices)
         draft.cluster = None if draft.abstained else 0
         return draft
 
@@ -347,7 +323,6 @@ class Examination(Stage):
         found.made += made
 
     async def _taken(self, found: Examined, start: int, count: int) -> list[Draw]:
-        """Some of the draws that are shared, charged by themselves."""
         session, shared = current(), self.shared.value
         if not found.ready:
             # What all draws take is not what these take.
@@ -368,7 +343,11 @@ class Examination(Stage):
         from keqa.lms.served import as_served, supports_n
 
         # DSPy changes a low temperature in requests for several samples.
-        together = count > 1 and self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self._lm))
+        together = (
+            count > 1
+            and self.temperature > _FAR_FROM_RANDOM
+            and supports_n(as_served(self.quiz.lm or dspy.settings.lm))
+        )
         drawn = await self._requested(found, f"{start}+{count}", count) if together else []
         # A server may give fewer replies than it was asked for, or one alone.
         missing = range(start + len(drawn), start + count)
@@ -377,13 +356,13 @@ class Examination(Stage):
 
     async def _requested(self, found: Examined, position: int | str, count: int = 1) -> list[Draw]:
         """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""
-        identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
+        identity = draw_identity(self.seed, found.asked, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
         if self.top_p is not None:
             config["top_p"] = self.top_p
         if count > 1:
             config["n"] = count
-        elif runs_in_process(self._lm):
+        elif runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
             prediction = await self._sampled(found, config)
@@ -407,33 +386,24 @@ class Examination(Stage):
 
     async def _sampled(self, found: Examined, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
-        kind: dict[str, Any] = {"answer_type": found.answer_type, "choices": [*found.choices]}
-        asked = {"quiz": found.quiz, **kind}
+        asked: dict[str, Any] = {"quiz": found.quiz, **found.asked.kind}
         if found.passages:
-            asked = {"question": found.quiz, "evidence": [], "triples": [], **kind, "fitting": [*found.passages]}
+            beside = {"evidence": [], "triples": [], **found.asked.kind, "fitting": [*found.passages]}
+            asked = {"question": found.quiz, **beside}
         sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
         if not self.probabilities:
             return await sampled(config=config)
         return await self.likely(sampled, self.quiz, config, needed=self.probabilities != IF_ANY)
 
     def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
-        """The probabilities of draws that come with them, and those of their first tokens."""
-        if self.probabilities and self._gives_none != self._model_asked:
+        if self.probabilities and self._gives_none != model_of(self.quiz):
             try:
-                return likelihoods_of(prediction, count, self._model_asked)
+                return likelihoods_of(prediction, count, model_of(self.quiz))
             except NoProbabilitiesError:
                 if self.probabilities != IF_ANY:
                     raise
-                self._gives_none = self._model_asked
+                self._gives_none = model_of(self.quiz)
         return [(None, None)] * count
-
-    @property
-    def _lm(self) -> Any:
-        return self.quiz.lm or dspy.settings.lm
-
-    @property
-    def _model_asked(self) -> str:
-        return model_of(self.quiz)
 
     async def _place(self, found: Examined, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
@@ -460,9 +430,8 @@ class Examination(Stage):
     async def _means_the_same(self, found: Examined, text: str, first: str) -> bool:
         """Whether a draw joins a cluster, asked once; a judge that fails separates."""
         if (text, first) not in found.same:
-            kind = (found.answer_type, found.choices, found.number)
             try:
-                same = await means_the_same(self.same, found.quiz, text, first, *kind)
+                same = await means_the_same(self.same, found.asked, text, first, found.number)
             except CallError as error:
                 message = f"{error.message} ({text!r} against {first!r})"
                 action = "taken for different answers"

@@ -15,7 +15,7 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.gates import question_of
+from keqa.programs.gate import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
@@ -105,7 +105,7 @@ def program_spec(program: Program) -> dict[str, Any]:
     }
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference):
-        described["reference"] = {**reference.settings(), "entries": reference.signature_of_entries}
+        described["reference"] = {**reference.settings(), "entries": reference.index.signature}
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
     if program.learned.demonstrations or program.learned.train:

@@ -12,7 +12,7 @@ from math import isfinite
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-from keqa.data.question import AnswerType
+from keqa.data.question import AnswerType, Question
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, Word, checked
 from keqa.programs.records import ClusterRecord, Degradation, SampleRecord
@@ -75,13 +75,15 @@ class Draws:
         return cls(**{"made": made, "tries": len(made), **asked})
 
     @property
+    def asked(self) -> Question:
+        return Question(self.quiz, self.answer_type, self.choices)
+
+    @property
     def drawn(self) -> int:
-        """Draws made, abstentions and failures included."""
         return len(self.made)
 
     @property
     def left(self) -> int:
-        """Draws not made yet."""
         return self.tries - self.drawn
 
     @property
@@ -100,12 +102,10 @@ class Draws:
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of the clusters, in the order of their first members."""
         return [len(members) for members in self.clusters]
 
     @property
     def largest(self) -> int:
-        """Size of the largest cluster, 0 where there is none."""
         return max(self.sizes, default=0)
 
     @property
@@ -121,7 +121,6 @@ class Draws:
 
     @property
     def leader_is_fixed(self) -> bool:
-        """Whether no outcome of the draws that are left changes which cluster is the largest."""
         return leader_is_fixed(self.sizes, self.left)
 
     @property
@@ -204,10 +203,10 @@ class Verdict:
 
     def __post_init__(self) -> None:
         """Refuse what a gate may not say; NumPy's values are as good as Python's."""
+        number = isinstance(self.measure, Real) and isfinite(self.measure)
         allowed = {
             "True or False of known": self.known in (True, False),
-            "a finite measure or None": self.measure is None
-            or (isinstance(self.measure, Real) and isfinite(self.measure)),
+            "a finite measure or None": number or self.measure is None,
             "text or None of why": isinstance(self.why, str | None),
             "a Degradation or None of note": isinstance(self.note, Degradation | None),
         }
@@ -258,7 +257,7 @@ class NamedGate:
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
-        """Refuse arguments, by name, of a saved program, which may be a stranger's, that only a user may give."""
+        """Refuse arguments of a saved program, which may be a stranger's, that only a user may give."""
 
 
 class LeaderGate(NamedGate):

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -23,7 +22,7 @@ from keqa.programs.examination import Examination
 from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
 from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound, RecordBuilder, UnansweredError
-from keqa.programs.program import Program
+from keqa.programs.program import Program, setting
 from keqa.programs.records import QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
@@ -31,15 +30,17 @@ from keqa.programs.settings import KeqaSettings
 from keqa.programs.settling import Settling
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
-from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError, interleaved
-from keqa.programs.stages.picking import Listwise, Picking, Reference
-from keqa.programs.stages.selection import Selection, Similarity
+from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError
+from keqa.programs.stages.picking import Listwise, Picking, Reference, merged
+from keqa.programs.stages.selection import Selection
 from keqa.programs.stages.stage import Answering, Decomposition, Reasoning, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
 from keqa.retrievers.base import Hit
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
+_DEEP, _MOST_READ = 3, 8
+"""Of each search so many passages are read together, and so many of all."""
 _Part = TypeVar("_Part", bound=Stage)
 
 
@@ -53,6 +54,10 @@ class KEQA(Program):
     method: ClassVar[str] = "keqa"
     Settings: ClassVar[type[models.Settings]] = KeqaSettings
     settings: KeqaSettings
+    gate = setting("gate", "examination.gate")
+    # α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate.
+    threshold = setting("threshold", "examination.gate.threshold")
+    similarity = setting("similarity", "selection.similarity")
 
     def __init__(
         self,
@@ -107,31 +112,6 @@ class KEQA(Program):
         self.fit_parts()
 
     @property
-    def gate(self) -> Gate:
-        return self.examination.gate
-
-    @gate.setter
-    def gate(self, gate: Gate | None) -> None:
-        self.change(gate=gate)
-
-    @property
-    def threshold(self) -> Fraction | None:
-        """α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate."""
-        return getattr(self.gate, "threshold", None)
-
-    @threshold.setter
-    def threshold(self, threshold: Fraction | float | str) -> None:
-        self.change(threshold=threshold)
-
-    @property
-    def similarity(self) -> Similarity:
-        return self.selection.similarity
-
-    @similarity.setter
-    def similarity(self, similarity: Similarity | str | None) -> None:
-        self.change(similarity=similarity)
-
-    @property
     def reference(self) -> Reference | None:
         return self.picking.reference
 
@@ -155,12 +135,10 @@ class KEQA(Program):
 
     @property
     def writes(self) -> bool:
-        """Whether a question may have a written answer."""
         style = self.settings.style
         return self.declines if style is None else style != "short"
 
     def described(self) -> dict[str, Any]:
-        """As of every program, and whether there is a utility reference."""
         found: Any = self.reference
         if found is not None:
             found = {"entries": len(found.entries)} if isinstance(found, UtilityReference) else OWN
@@ -187,7 +165,6 @@ class KEQA(Program):
         raise ConfigurationError(f"the state was saved {found}")
 
     def bind_retriever(self, retriever: Any) -> None:
-        """As for every program; what is done where nothing is found may go by the retriever."""
         super().bind_retriever(retriever)
         self.fit_parts()
 
@@ -258,14 +235,14 @@ class KEQA(Program):
         return PassageReading(self.settings, self.retriever, *parts)
 
     async def _settle(self, asked: Question, story: RecordBuilder) -> None:
-        settings, what = self.settings, (asked.question, asked.answer_type, asked.choices)
+        settings = self.settings
 
         async def read(draft: Draw | None) -> QuizRecord:
             # Of a cascade, a later step may be the answer.
             with _as_draft(settings.settle == "cascade"):
                 return await self._answer_whole(asked, Quiz(0, asked.question), examine=False, draft=draft)
 
-        ways = (partial(self.examination.draft, *what), read, partial(self._take_apart, asked, story))
+        ways = (partial(self.examination.draft, asked), read, partial(self._take_apart, asked, story))
         await Settling(asked, story, settings.settle, settings.chooser, self.declines, *ways).run()
 
     async def _take_apart(self, asked: Question, story: RecordBuilder) -> None:
@@ -316,24 +293,21 @@ class KEQA(Program):
     async def _answer_whole(
         self, asked: Question, quiz: Quiz, *, examine: bool, draft: Draw | None = None
     ) -> QuizRecord:
-        what = (asked.question, asked.answer_type, asked.choices)
-        return await self._answer_quiz(AskedQuiz(quiz, what, whole=True, draft=draft), examine=examine)
+        return await self._answer_quiz(AskedQuiz(quiz, asked, whole=True, draft=draft), examine=examine)
 
     async def _read_together(self, asked: Question, story: RecordBuilder, *, settled: bool) -> bool:
-        """Answer the question from what was found for it and its quizzes, and say whether that is an answer.
-
-        What memory answered stands in no passage.
-        """
+        """Answer the question from what was found for it and its quizzes, and say whether that is an answer."""
         found = [[Hit(one.passage, one.score) for one in quiz.passages if one.kept] for quiz in story.quizzes]
         remembered = any(quiz.answer and quiz.source != "passages" for quiz in story.quizzes)
         if remembered or not any(found) or (self.declines and not settled):
             return False
-        whole = AskedQuiz(Quiz(0, asked.question), (asked.question, asked.answer_type, asked.choices), whole=True)
+        whole = AskedQuiz(Quiz(0, asked.question), asked, whole=True)
         # They were picked for the quizzes, whose searches go where expanding the question's would.
         changes = {"pick": False, "expand": 0}
         reading = replace(self._reading, settings=self.settings.changed(changes, "reading together"))
         try:
-            hits = interleaved([await reading.search(whole), *found])
+            searches = [await reading.search(whole), *found]
+            hits = merged([one[:_DEEP] for one in searches], _MOST_READ)
             # Where it tells nothing, the summary is the answer.
             with _as_draft():
                 read = await reading.answer(whole, hits)
@@ -352,9 +326,7 @@ class KEQA(Program):
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
         try:
-            explanation, answer = await self.summarizing.acall(
-                asked.question, story.answered, asked.answer_type, asked.choices
-            )
+            explanation, answer = await self.summarizing.acall(asked, story.answered)
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
@@ -367,7 +339,7 @@ class KEQA(Program):
         return True
 
     async def _fall_back(self, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
-        """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
+        """Answer the question itself; what failed before is not made good by an answer from memory."""
         story.fallback = await self._answer_whole(asked, Quiz(0, asked.question), examine=False)
         if failed and self.retriever is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
@@ -377,7 +349,6 @@ class KEQA(Program):
     async def _answer_quizzes(
         self, asked: Question, quizzes: Sequence[Quiz], drafts: Mapping[int, Draw]
     ) -> list[QuizRecord]:
-        """Answer each quiz as soon as those that it refers to are answered."""
         problems = broken_references(quizzes)
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
@@ -397,7 +368,7 @@ class KEQA(Program):
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
-            part = AskedQuiz(quiz, (text, "short", []), whole=text == asked.question, draft=drafts.get(quiz.index))
+            part = AskedQuiz(quiz, Question(text), whole=text == asked.question, draft=drafts.get(quiz.index))
             if drafts:
                 part.outdated = outdated_by(earlier, drafts)
             return await self._answer_quiz(part, examine=self.settings.examine)
@@ -408,7 +379,7 @@ class KEQA(Program):
     async def _answer_quiz(self, asked: AskedQuiz, *, examine: bool) -> QuizRecord:
         """Lines 4 to 18; where finding or reading passages failed there is no answer, not even from memory."""
         index, text, findings = asked.quiz.index, asked.text, context().findings
-        if findings and (before := findings.get(key_of(*asked.what))) is not None:
+        if findings and (before := findings.get(key_of(asked.what))) is not None:
             report(QuizAnswered(index, text, before.answer, before.source, earlier=before.earlier))
             return before.model_copy(update=asked.place)
         answer: str | None = None
@@ -432,9 +403,9 @@ class KEQA(Program):
         elif examine:
             if asked.draft is None:
                 own = None if documents is None else documents.own("quiz")
-                found = await self.examination.acall(*asked.what, number=index, predictor=own)
+                found = await self.examination.acall(asked.what, number=index, predictor=own)
             else:
-                found = await self.examination.of_draft(asked.draft, *asked.what, index, outdated=asked.outdated)
+                found = await self.examination.of_draft(asked.draft, asked.what, index, outdated=asked.outdated)
             asked.found = found
             report(QuizExamined(index, text, found.known, found.leading, float(found.consistency)))
             if found.known:
@@ -453,7 +424,7 @@ class KEQA(Program):
                 await self.examination.complete(found)
             if found.leading is not None:
                 return found.leading, "largest_cluster"
-        return await self.examination.recall(*asked.what), "closed_book"
+        return await self.examination.recall(asked.what), "closed_book"
 
 
 def _as_draft(is_one: bool = True) -> AbstractContextManager[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -95,7 +95,7 @@ class Program(SharingLMs, Stage):
         cls.__signature__ = inspect.Signature(own)
         for name in cls.Settings.model_fields:
             if not hasattr(cls, name):
-                setattr(cls, name, property(attrgetter(f"settings.{name}"), _assign(name)))
+                setattr(cls, name, setting(name, f"settings.{name}"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; what looks like a setting and is none would have no effect, and is an error."""
@@ -444,8 +444,9 @@ class Program(SharingLMs, Stage):
             )
 
 
-def _assign(name: str) -> Callable[[Program, Any], None]:
-    return lambda program, value: program.change(**{name: value})
+def setting(name: str, place: str) -> Any:
+    """A property that reads what is in force at a place of the program, and that is assigned as a setting."""
+    return property(attrgetter(place), lambda program, value: program.change(**{name: value}))
 
 
 class SavedSettings(Parameter):

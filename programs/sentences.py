@@ -107,7 +107,6 @@ def language_of(text: str) -> str:
 
 
 def asks_what(text: str) -> bool:
-    """Whether a text has a question word of its language."""
     asking = _QUESTION_WORDS.get(language_of(text), "").split()
     return not {*asking}.isdisjoint(words_of(text)) or _CJK_ASKS.search(text) is not None
 
@@ -344,7 +343,6 @@ def _numeric(words: Sequence[str]) -> bool:
 
 
 def _alike(here: Sequence[str], there: Sequence[str], content: set[str]) -> bool:
-    """Whether words differ in their form alone, or are function words."""
     forms = len(here) == len(there) and all(
         one.casefold()[:_FORM] == other.casefold()[:_FORM] for one, other in zip(here, there, strict=True)
     )

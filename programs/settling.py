@@ -1,8 +1,7 @@
 """By what a question is settled: an answer from memory alone, one search and its reading, or its quizzes.
 
 KEQA's idea one level up: is the whole question known, does one search settle it, or has it to be taken apart? A chooser
-says so from the answers there are (`keqa.programs.boundary.chooser`). Without one the passages of one search are read
-first, and a question is taken apart where they do not answer it.
+says so (`keqa.programs.boundary.chooser`); without one, a question is taken apart where one reading does not answer it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,11 +10,11 @@ from typing import Any
 
 from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention
-from keqa.programs.boundary.chooser import WAYS, Choice, Chooses, Seen
+from keqa.programs.boundary.chooser import WAYS, Choice, Chooser, Seen
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import context, note, report
+from keqa.programs.calls.session import context, note, report, within
 from keqa.programs.declared import Settle, Way
-from keqa.programs.earlier import key_of, knowing
+from keqa.programs.earlier import key_of
 from keqa.programs.gate import Draw, Draws
 from keqa.programs.prediction import QuizAnswered, QuizExamined, RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
@@ -25,14 +24,13 @@ from keqa.programs.records import QuizRecord
 class Settling:
     """A question that is settled otherwise than by its quizzes alone, by what a program has for each way.
 
-    In a cascade it is taken from step to step; each hands what it found on to the next, and a chooser, if there is one,
-    says where to stop. Where a program `declines`, memory alone is no answer.
+    In a cascade each step hands on what it found, and a chooser, if there is one, says where to stop.
     """
 
     asked: Question
     story: RecordBuilder
     how: Settle
-    chooser: Chooses | None
+    chooser: Chooser | None
     declines: bool
     remember: Callable[[], Awaitable[Draw]]
     read: Callable[[Draw | None], Awaitable[QuizRecord]]
@@ -64,7 +62,7 @@ class Settling:
         else:
             await self._take_apart(whole)
 
-    async def _asks_on_from_memory(self, chooser: Chooses) -> bool:
+    async def _asks_on_from_memory(self, chooser: Chooser) -> bool:
         try:
             draft = self.draft = await self.remember()
         except CallError as error:
@@ -90,9 +88,9 @@ class Settling:
         asked, story, failed = self.asked, self.story, whole.source == "failed"
         known = dict(context().findings or {})
         if not failed:
-            known[key_of(asked.question, asked.answer_type, asked.choices)] = whole
+            known[key_of(asked)] = whole
         try:
-            with knowing(known):
+            with within(findings=known):
                 await self.apart()
         except UnansweredError as error:
             # What was read is a part of the story, and what says something stands, whatever failed after it.
@@ -114,8 +112,7 @@ class Settling:
             self._choose(self.chooser, _read_from(whole), answer)
             self._believe(whole)
 
-    def _choose(self, chooser: Chooses, *further: str) -> Choice:
-        """What the chooser says of the answers there are: the draft's, and further ones."""
+    def _choose(self, chooser: Chooser, *further: str) -> Choice:
         draft = self.draft
         answers = ("" if draft is None else draft.text or "", *further)
         probability = None if draft is None else draft.probability
@@ -128,7 +125,6 @@ class Settling:
         return self.story.fallback is not None and not self.story.together
 
     def _is_whole(self) -> bool:
-        """Whether the question has no quiz but itself."""
         return [quiz.resolved for quiz in self.story.quizzes] in ([], [self.asked.question])
 
     def _best(self, whole: QuizRecord) -> Way | None:
@@ -165,7 +161,6 @@ class Settling:
         self._settle(_remembered(self.asked, draft, judged), "draft")
 
     def _settle(self, record: QuizRecord, way: Way) -> None:
-        """Take the answer to the question itself, which is its only quiz then."""
         self.story.quizzes, self.story.settled_by = [record.model_copy(update={"index": 1})], way
         self.story.conclude(self.asked.question, record)
 

@@ -21,7 +21,8 @@ from keqa.programs.calls.ask import predict, rollout_of
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import CallMeter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
-from keqa.programs.gates import Gate, asks
+from keqa.programs.gate import asks
+from keqa.programs.gates import Gate
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.records import Record
@@ -174,10 +175,7 @@ class SharedDraws:
         return [self._spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
 
     def _spec(self, lm: Any) -> dict[str, Any]:
-        """As `lm_spec`, which takes longer than all else of a call already made: kept while the settings are the same.
-
-        The weights of a language model in this process may change.
-        """
+        """As `lm_spec`, which takes longer than all else of a call already made; weights in this process may change."""
         if lm is None or hasattr(getattr(lm, "engine", None), "path"):
             return lm_spec(lm)
         kind, settings = [getattr(lm, name, None) for name in ("model", "model_type")], dict(lm.kwargs)

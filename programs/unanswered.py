@@ -97,7 +97,6 @@ def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[Fo
 
 
 def _in_language(answer: str, language: str) -> str:
-    """What a source says, with its place, in the marks and words of a language."""
     quote, between, place = answer.rpartition("” (")
     if language not in _PAGE or not between:
         return answer

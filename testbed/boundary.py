@@ -9,6 +9,7 @@ from fractions import Fraction
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from keqa.data.question import Question
 from keqa.metrics.answers import same_answer
 from keqa.metrics.confidence import auroc
 from keqa.testbed.relations import RELATIONS
@@ -83,7 +84,7 @@ def draw_boundary(
     examination.bind_lms(lms)
 
     def examine(fact: Fact) -> tuple[Fact, ExaminedFact]:
-        found = examination(RELATIONS[fact.relation].asks[0].format(e=fact.entity))
+        found = examination(Question(RELATIONS[fact.relation].asks[0].format(e=fact.entity)))
         progress()
         golds = {world.world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
         right = any(same_answer(found.leading or "", gold) for gold in golds)

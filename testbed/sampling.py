@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import dspy
 
-from keqa.signatures import AnswerAndCite, AnswerQuestion, AnswerWithKnowledge, ListItems, Summarize
+from keqa.signatures.baselines import AnswerQuestion
+from keqa.signatures.keqa import AnswerAndCite, AnswerWithKnowledge, Summarize
+from keqa.signatures.written import ListItems
 from keqa.testbed import words
 from keqa.testbed.prose import capital, distraction, passage, passage_on, random_date
 from keqa.testbed.questions import list_question

@@ -20,11 +20,11 @@ from dspy.clients import execution
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from fixtures.command_line import keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
+from fixtures.prompts import PROMPTS
 from hypothesis import HealthCheck, settings
 from servers import elasticsearch
 from servers.openai_server import inputs_of, markers
 
-from keqa import signatures
 from keqa.retrievers.base import Hit, Passage
 
 __all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"]
@@ -46,9 +46,9 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _LEAST_FREE:
 
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
-_FIRST_LINES = {getattr(signatures, name).instructions.split("\n")[0].strip(): name for name in signatures.__all__}
+_FIRST_LINES = {one.instructions.split("\n")[0].strip(): name for name, one in PROMPTS.items()}
 # Where two begin alike, all of the instructions are compared.
-_OBJECTIVES = {" ".join(getattr(signatures, name).instructions.split()): name for name in signatures.__all__}
+_OBJECTIVES = {" ".join(one.instructions.split()): name for name, one in PROMPTS.items()}
 
 
 class ScriptedEngine:

@@ -273,7 +273,7 @@ class _Talk:
     def ask(self, question: str) -> None:
         """Answer a question; the conversation continues whether or not it is answered."""
         from keqa.conversations import Conversations, answered_by
-        from keqa.programs.earlier import knowing
+        from keqa.programs.calls.session import within
         from keqa.programs.records import record_without_keys
 
         # Where nothing is kept, the conversation is in memory alone.
@@ -284,7 +284,7 @@ class _Talk:
         error: StageError | InputError | None = None
         record: QuestionRecord | None = None
         try:
-            with status().status("asking…") as shown, knowing(before.findings(by)):
+            with status().status("asking…") as shown, within(findings=before.findings(by)):
                 live = shown.update if shown.console.is_terminal else None
                 record, error = _answer(self._program, question, {"history": before.history}, live)
         except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import dspy
 
+from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reports.judge import PairKey, compared_answers, key_of
@@ -31,8 +32,8 @@ from keqa.programs.registry import Spec
 from keqa.programs.saving.folder import save
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
-from keqa.signatures import JudgeConsistency
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import JudgeConsistency
 from keqa.storage.journal import Journal
 
 REFERENCE = "reference"
@@ -201,9 +202,9 @@ def label_pairs(
     about = {"task": "labels of pairs of answers", "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
 
     def same(pair: _Pair) -> bool | None:
-        session = Session(bound, blocking=True)
+        session, (quiz, first, second) = Session(bound, blocking=True), pair
         try:
-            return run_blocking(lambda: session.run(means_the_same(judge, *pair)))
+            return run_blocking(lambda: session.run(means_the_same(judge, Question(quiz), first, second)))
         except CallError:
             return None
 

@@ -18,7 +18,7 @@ from dspy.utils.exceptions import DSPyError
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.data.example import as_examples
-from keqa.data.question import AnswerType, question_digest, quiz_key
+from keqa.data.question import AnswerType, Question, question_digest, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
@@ -30,8 +30,7 @@ from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
-from keqa.programs.gate import Draws
-from keqa.programs.gates import IF_ANY
+from keqa.programs.gate import IF_ANY, Draws
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
 from keqa.programs.shared_draws import SharedDraws
@@ -168,7 +167,7 @@ def collect(
             # Where nothing is found, memory answers.
             reader = program.answering.answer if hits else None
             how = {"passages": [hit.passage.rendered for hit in hits], "reader": reader}
-        found = run_blocking(lambda: session.run(examination.every_draw(**one.asked(), **how)))
+        found = run_blocking(lambda: session.run(examination.every_draw(Question(*one.asked().values()), **how)))
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
         reference = "\n\n".join(how["passages"]) if how else None
         try:

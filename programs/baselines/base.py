@@ -1,11 +1,10 @@
 """What the methods that KEQA is compared with have in common: settings, searches, answers, how these are recorded."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, zip_longest
 from typing import Any, ClassVar, Self, get_origin
 
 import dspy
@@ -23,27 +22,8 @@ from keqa.programs.program import Program
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
-
-
-class Gathered:
-    """The passages found so far, each once, in the order in which they were found; with a limit, no later ones."""
-
-    def __init__(self, most: int | None = None) -> None:
-        self.hits: list[Hit] = []
-        self._most = most
-
-    def add_in_turn(self, found: Iterable[Sequence[Hit]]) -> list[Hit]:
-        """Add what several searches found, the best of each first: what is cut off is the rest of each."""
-        return self.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
-
-    def add(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Add those that are new; all that there are then."""
-        known = {hit.passage.id: hit for hit in self.hits}
-        for hit in hits:
-            known.setdefault(hit.passage.id, hit)
-        self.hits[:] = list(known.values())[: self._most]
-        return self.hits
+from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerWithKnowledge
 
 
 @dataclass(frozen=True)
@@ -56,15 +36,13 @@ class Reply:
 
     @classmethod
     def of(cls, prediction: dspy.Prediction, read: int = 0) -> Self:
-        """What a prediction says."""
         return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
 
 
 def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
     """The question as prompts take it; without its kind of answer where a predictor's prompt has no place for that."""
-    kind = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
-    fields = kind if predictor is None else predictor.signature.input_fields
-    return {"question": asked.question, **{name: value for name, value in kind.items() if name in fields}}
+    fields = asked.kind if predictor is None else predictor.signature.input_fields
+    return {"question": asked.question, **{name: value for name, value in asked.kind.items() if name in fields}}
 
 
 @contextmanager
@@ -132,7 +110,6 @@ class Baseline(Program):
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the settings that the class declares beside those of its bases."""
         of_class: Any = ClassVar
         own: dict[str, Any] = {
             name: (hint, vars(cls)[name])
@@ -199,8 +176,7 @@ class SearchingBaseline(Baseline):
 class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
-    `reason` is whether it reasons step by step before answering, as the papers do on questions of several hops; `keqa
-    compare` and `keqa evaluate` leave it out on benchmarks of one hop.
+    `reason` is whether it reasons step by step, as the papers do on questions of several hops.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"recall": "task", "read": "task"}
@@ -229,10 +205,9 @@ class ExaminingBaseline(SearchingBaseline):
         threshold: Fraction | None = None,
         **measures: Any,
     ) -> None:
-        """Write the answer into the record, and how it came about: the question is its own one quiz.
+        """Write the answer into the record; `known` says what the method took the question, its own one quiz, for.
 
-        `known` says what the method took it for; it retrieves where not. `measures` are what decided, against the
-        threshold, by the names of `QuizRecord`. The source is what was read, or the memory, if no other is said.
+        `measures` are what decided, against the threshold, by the names of `QuizRecord`.
         """
         conclude(story, reply, source or ("passages" if reply.read else "memory" if known else "closed_book"))
         if threshold is not None:

@@ -6,14 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import dspy
 
-from keqa import signatures as prompts
 from keqa.data.question import Question, clean
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Share, Steps, Temperature, Threshold, TopK, Tries, Weight, Word
 from keqa.programs.baselines.base import (
     ExaminingBaseline,
-    Gathered,
     Reply,
     asked_inputs,
     from_memory,
@@ -33,20 +31,31 @@ from keqa.programs.gates.uncertainty import wants_retrieval
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import AnswerSource, fraction_text
-from keqa.programs.stages.picking import unjudged, verdict_on
+from keqa.programs.stages.picking import merged, unjudged, verdict_on
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
+from keqa.signatures.baselines import (
+    AnswerQuestion,
+    JudgeHeuristicAnswer,
+    JudgeRelevance,
+    JudgeSupport,
+    RateUsefulness,
+    ReasonFromMemory,
+    RephraseQuestion,
+    RewriteQueries,
+    TranslateQuestion,
+)
+from keqa.signatures.boundary import DecideRetrieval, JudgeKnowledge
+from keqa.signatures.keqa import JudgeConsistency
 
 
 class KBM(ExaminingBaseline):
     """Answers from memory what a boundary model says is known, and searches for the rest (Zhang et al., 2025).
 
-    Any `keqa.programs.boundary.BoundaryModel` judges; one that reads draws is given draws of its own, made as KEQA's
-    are. Without one a language model is asked (`JudgeKnowledge`), that of role ``consistency``: another one than the
-    one that answers, where that is set up, as the paper's plug-in is. The question is never decomposed, and every
-    passage found is read. Of the two judgements `of` says which counts: ``mastery`` is KBM-Acc, ``certainty`` KBM-Cer;
-    the paper's model says True or False, which a half divides. With `rejudge` a question that is searched for is judged
-    again with the passages as Reference (double judgement): where they do not settle it, it is answered from memory.
+    Any `keqa.programs.boundary.BoundaryModel` judges, on draws of its own where it reads some; without one the language
+    model of role ``consistency`` is asked. Of its two judgements `of` counts: ``mastery`` is KBM-Acc, ``certainty``
+    KBM-Cer. With `rejudge` it judges again with the passages as Reference (double judgement): where they do not settle
+    it, memory answers.
     """
 
     method: ClassVar[str] = "kbm"
@@ -62,7 +71,7 @@ class KBM(ExaminingBaseline):
 
     def set_up(self) -> None:
         super().set_up()
-        self.judge = Predictor(prompts.JudgeKnowledge)
+        self.judge = Predictor(JudgeKnowledge)
         if self.rejudge and isinstance(self.model, LightModel):
             raise ConfigurationError(
                 "rejudge judges again with the passages, and a light boundary model reads none: leave it out, or the "
@@ -83,14 +92,12 @@ class KBM(ExaminingBaseline):
         self.conclude(story, asked, reply, passages, known=known, threshold=self.threshold, certainty=measure)
 
     async def _examined(self, asked: Question) -> tuple[bool, float | None, Draws]:
-        """Whether the question is known, the judgement that counts, and the draws that the model read."""
         if self.model is None:
             draws = Draws(answer_type=asked.answer_type, choices=tuple(asked.choices))
             measure = await self._measured(asked, draws, ())
             return measure is not None and reaches(measure, self.threshold), measure, draws
         with unanswered("examine"):
-            place = (asked.question, asked.answer_type, list(asked.choices))
-            found = await self.examination.acall(*place, number=1)
+            found = await self.examination.acall(asked, number=1)
         return found.known, found.verdict.measure, found
 
     async def _settles(self, asked: Question, draws: Draws, hits: Sequence[Hit]) -> bool:
@@ -99,7 +106,6 @@ class KBM(ExaminingBaseline):
         return again is None or reaches(again, self.threshold)
 
     async def _measured(self, asked: Question, draws: Draws, reference: Sequence[str]) -> float | None:
-        """The judgement that counts; None, with a note, where there is none."""
         try:
             if (model := self.model) is not None:
                 read = "\n\n".join(reference)
@@ -120,15 +126,14 @@ class KBM(ExaminingBaseline):
 class Rephrasing(Stage):
     """Draws other wordings of a question, so many tries of them, all side by side."""
 
-    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": prompts.RephraseQuestion}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rephrase": RephraseQuestion}
 
     async def run(self, asked: Question, tries: int, temperature: float, seed: int) -> list[str]:
-        """The different wordings of a question other than its own; a degradation reports each that failed."""
         drawn = await gather([self._draw(asked, f"rephrase {place}", temperature, seed) for place in range(tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
     async def _draw(self, asked: Question, position: str, temperature: float, seed: int) -> str:
-        identity = draw_identity(seed, asked.question, asked.answer_type, asked.choices, position)
+        identity = draw_identity(seed, asked, position)
         config: dict[str, Any] = {"temperature": temperature, "rollout_id": identity}
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
@@ -139,22 +144,14 @@ class Rephrasing(Stage):
 
 
 class Rowen(ExaminingBaseline):
-    """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
+    """Rephrases the question, compares the answers, and repairs an inconsistent one with passages (Ding et al., 2024).
 
-    "Retrieve Only When It Needs: Adaptive Retrieval Augmentation for Hallucination Mitigation in Large Language Models"
-    (Ding et al., 2024, section 3: perturbation, consistency check, repair). Three of its checks are here.
-    Cross-language, the default: each rephrased question is answered in its own language and in another one, which is
-    Chinese in the paper. Cross-model: it is answered by the language model and by a verifier, the LM of role
-    ``consistency``. Hybrid: both. For LMs that speak one language there is a form without either, which is none of the
-    paper's: the answer to each rephrased question is compared with the answer to the question itself.
-
-    The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
-    the question and with each of its other wordings, and the best that each search found come first. An answer that
-    says that it is not known is repaired without a check, with the question as the only search. Number of rephrasings,
-    their temperature and the least consistency are those of the authors' code. `top_k` passages are sought with each
-    wording, and answered from in all. Without a `language` there is no cross-language check; where both checks are made
-    `cross_model_weight` is the weight of the cross-model score beside 1 for the other (the paper's α), and the score is
-    their weighted mean. Equal rephrasings count once; another seed draws others.
+    Each rephrased question is answered in its own language and in another one (cross-language, the default), by the
+    language model and by a verifier, the LM of role ``consistency`` (cross-model), or both (hybrid), where
+    `cross_model_weight` is the paper's α; with neither, which is none of the paper's, it is compared with the answer to
+    the question itself. The consistency score is the share of rephrased questions whose two answers mean the same.
+    Repairing searches with the question and its other wordings; `top_k` passages are sought with each, and answered
+    from in all. Number and temperature of rephrasings and the least consistency are those of the authors' code.
     """
 
     method: ClassVar[str] = "rowen"
@@ -175,9 +172,9 @@ class Rowen(ExaminingBaseline):
         if self.language is not None and not self.language.strip():
             raise ConfigurationError("language must name a language, such as 'Chinese'")
         super().set_up()
-        self.verify = Predictor(prompts.ReasonFromMemory if self.reason else prompts.AnswerQuestion)
+        self.verify = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
         self.rephrasing = Rephrasing(self.bound)
-        self.translate, self.same = Predictor(prompts.TranslateQuestion), Predictor(prompts.JudgeConsistency)
+        self.translate, self.same = Predictor(TranslateQuestion), Predictor(JudgeConsistency)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         first: Reply | None = None
@@ -190,7 +187,7 @@ class Rowen(ExaminingBaseline):
             score = await self._consistency(asked, first, wordings)
         known = score >= self.min_consistency
         queries = [] if known else [asked.question, *wordings]
-        hits = Gathered(self.top_k).add_in_turn(await gather([self.search(query, 1) for query in queries]))
+        hits = merged(await gather([self.search(query, 1) for query in queries]), self.top_k)
         # The first answer, which was not consistent, does not replace that from passages (section 3, repair).
         repaired = await self.answered(asked, hits) if hits else None
         reply = repaired or first
@@ -201,7 +198,6 @@ class Rowen(ExaminingBaseline):
         self.conclude(story, asked, reply, passages, known=known, threshold=self.min_consistency, **exact)
 
     async def _consistency(self, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
-        """The consistency score over the rephrased questions; 0 where none could be had."""
         if not texts:
             note("rephrase", "NoRephrasing", "there is no other wording", "took the answer for inconsistent")
             return Fraction(0)
@@ -227,11 +223,9 @@ class Rowen(ExaminingBaseline):
         return Fraction(0)
 
     async def _agree(self, asked: Question, one: str, other: str) -> bool:
-        """Whether two answers mean the same: equal after normalisation, or judged so."""
         if is_abstention(one, asked.choices) or is_abstention(other, asked.choices):
             return False
-        kind = (asked.answer_type, asked.choices)
-        return await means_the_same(self.same, asked.question, one, other, *kind)
+        return await means_the_same(self.same, asked, one, other)
 
 
 _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
@@ -248,12 +242,12 @@ class Critique(NamedTuple):
 
 
 class Reflection(Stage):
-    """Asks for the tokens ISREL, ISSUP and ISUSE, each a prompt of its own, all side by side; these have weights."""
+    """Asks for the tokens ISREL, ISSUP and ISUSE, each by a prompt of its own, all side by side."""
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
-        "relevance": prompts.JudgeRelevance,
-        "support": prompts.JudgeSupport,
-        "usefulness": prompts.RateUsefulness,
+        "relevance": JudgeRelevance,
+        "support": JudgeSupport,
+        "usefulness": RateUsefulness,
     }
 
     async def run(
@@ -285,14 +279,12 @@ class Reflection(Stage):
 
 
 class SelfRAG(ExaminingBaseline):
-    """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
+    """Decides whether to retrieve, answers from each passage, and keeps the answer that its critique ranks first.
 
-    Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
-    (Asai et al., 2024), with the defaults of section 4.3. Prompting replaces the model that is trained to write
-    reflection tokens, each a question of its own. A prompt gives a verdict and no probabilities, so a token counts 1
-    where it was said, the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning
-    and answer are one segment, so there is no beam over segments. An answer from memory has no rivals and is not
-    criticised. Each passage takes up to four calls. The weights are those of ISREL, ISSUP and ISUSE in the score.
+    Algorithm 1 and section 3.3 of Asai et al. (2024), with the defaults of section 4.3. Prompts replace the model that
+    is trained to write reflection tokens, so a token counts 1 where it was said, and neither the probability of the
+    answer nor a threshold of retrieval has a place. Reasoning and answer are one segment, so there is no beam over
+    segments.
     """
 
     method: ClassVar[str] = "self-rag"
@@ -305,7 +297,7 @@ class SelfRAG(ExaminingBaseline):
 
     def set_up(self) -> None:
         super().set_up()
-        self.retrieve = Predictor(prompts.DecideRetrieval)
+        self.retrieve = Predictor(DecideRetrieval)
         self.reflection = Reflection(self.bound)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -341,10 +333,8 @@ class SelfRAG(ExaminingBaseline):
 class SlimPLM(ExaminingBaseline):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
-    "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (Tan et al.,
-    2024, section 3): heuristic answer, retrieval necessity judgement, query rewriting, a filter by which a query is
-    judged by the heuristic answer as the question is and left out where its answer is known, and the answer, from
-    memory or from passages. The proxy is the language model of role ``consistency``, and always reasons step by step.
+    Section 3 of Tan et al. (2024): heuristic answer, retrieval necessity judgement, query rewriting, a filter that
+    leaves out queries whose answer is known, and the answer. The proxy is the language model of role ``consistency``.
     `top_k` passages are searched for with each query, and answered from in all.
     """
 
@@ -358,8 +348,8 @@ class SlimPLM(ExaminingBaseline):
 
     def set_up(self) -> None:
         super().set_up()
-        self.propose, self.judge = Predictor(prompts.ReasonFromMemory), Predictor(prompts.JudgeHeuristicAnswer)
-        self.rewrite = Predictor(prompts.RewriteQueries)
+        self.propose, self.judge = Predictor(ReasonFromMemory), Predictor(JudgeHeuristicAnswer)
+        self.rewrite = Predictor(RewriteQueries)
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         heuristic: str | None = None
@@ -369,7 +359,7 @@ class SlimPLM(ExaminingBaseline):
         known = heuristic is not None and await self._known(asked.question, heuristic)
         queries = [] if known else await self._queries(asked, heuristic)
         found = await gather([self.search(query, 1) for query in queries])
-        hits = Gathered(self.top_k).add_in_turn(found)
+        hits = merged(found, self.top_k)
         reply = await self.answered(asked, hits)
         passages = verdicts(hits, reply.read)
         for place, hit in enumerate(hits[: reply.read]):
@@ -385,7 +375,6 @@ class SlimPLM(ExaminingBaseline):
         return False
 
     async def _queries(self, asked: Question, heuristic: str | None) -> list[str]:
-        """What to search for: the queries whose answer is not known, or the question where there is none."""
         queries: list[str] = []
         if heuristic is None:
             return [asked.question]

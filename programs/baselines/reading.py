@@ -33,14 +33,9 @@ from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
 from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures import (
-    AnswerQuestion,
-    AnswerWithEvidence,
-    AnswerWithKnowledge,
-    ExpandSubject,
-    ReasonFromMemory,
-    ReasonWithKnowledge,
-)
+from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerWithKnowledge
+from keqa.signatures.ks_llm import AnswerWithEvidence, ExpandSubject
 
 _DIGITS = 6
 """Of a distance in a record: beyond them machines differ."""
@@ -87,10 +82,9 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
 
 
 class DocumentReader(OneCallBaseline, SearchingBaseline):
-    """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
+    """Answers from the first `document_tokens` tokens of the evidence document, 300 in the paper: the +doc baselines.
 
-    The document is what is found for the question, one document or several passages in succession. So many tokens of it
-    are read, as the language model counts them; 300 in the paper.
+    The document is what is found for the question, one document or several passages in succession.
     """
 
     method: ClassVar[str] = "standard-doc"
@@ -126,18 +120,11 @@ def beginning(hits: Sequence[Hit], lm: object, tokens: int) -> list[Hit]:
 class KSLLM(SearchingBaseline):
     """Writes triples from memory, selects the sentences nearest to them, and answers from triples and sentences.
 
-    "KS-LLM: Knowledge Selection of Large Language Models with Evidence Document for Question Answering", section 3: the
-    triples are those of the question's subject entity, filled from the language model's memory (equation 1), sentences
-    are selected from the whole evidence document, by the distance of embeddings (equations 2 and 3), and triples and
-    sentences are answered from (equation 4). The document is what is found for the question, as of `DocumentReader`.
-    The defaults are the paper's, but for the embeddings, which need a model.
-
-    With `one_text` the triples are embedded together, as in equation 2; by default each is compared by itself, and
-    those of several subjects choose in turn. Where the language model gives no triple, which is a degradation, the
-    question selects. Without a retriever there is no document. `evidence_sentences` is the paper's k; for similarity,
-    distance and pooling see `DistanceMeter`. Of the forms of section 4.1 ``KS-Q`` selects sentences by the question and
-    writes no triples, ``KS-S`` answers from the sentences alone, and ``KS-T`` from the triples alone, and searches for
-    nothing.
+    Section 3 of the KS-LLM paper: triples of the question's subject entity (equation 1), sentences of the evidence
+    document by the distance of embeddings (equations 2 and 3), and the answer (equation 4). With `one_text` the triples
+    are embedded together, as in equation 2; by default each by itself, and those of several subjects choose in turn. Of
+    the forms of section 4.1 ``KS-Q`` selects by the question and writes no triples, ``KS-S`` answers from the sentences
+    alone, ``KS-T`` from the triples alone. For similarity, distance and pooling see `DistanceMeter`.
     """
 
     method: ClassVar[str] = "ks-llm"
@@ -173,16 +160,12 @@ class KSLLM(SearchingBaseline):
         story.quizzes = [examined(asked, **outcome)]
 
     async def _expanded(self, question: str, found: bool) -> list[str]:
-        """The triples (equation 1); none where the language model gives none and the question can select instead.
-
-        They are asked for as often as an answer is, so that no row of a comparison is better mended than another.
-        """
+        """The triples (equation 1), asked for as often as an answer is, so that no row of a table is better mended."""
         with noted("expand", "selected by the question, without triples", 1) if found else unanswered("expand"):
             return _triples(await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question))
         return []
 
     def _selected(self, wanted: Sequence[str], hits: Sequence[Hit]) -> list[EvidenceSentence]:
-        """The evidence sentences, in the order of the document (equations 2 and 3)."""
         found: dict[str, str] = {}
         for hit in hits:
             # A title is not a part of the first sentence, and each sentence counts once.
@@ -214,7 +197,6 @@ def as_text(triple: str) -> str:
 
 
 def _triples(prediction: dspy.Prediction) -> list[str]:
-    """The triples that say something, each once."""
     found = (str(triple).strip() for triple in prediction.triples or ())
     return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
 

@@ -14,7 +14,6 @@ from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize
 from keqa.programs.arguments import Count, Probability, Steps, TopK
 from keqa.programs.baselines.base import (
-    Gathered,
     Reply,
     SearchingBaseline,
     answer_from,
@@ -32,20 +31,14 @@ from keqa.programs.examination import means_the_same
 from keqa.programs.prediction import RecordBuilder, UnansweredError
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuizRecord
+from keqa.programs.stages.picking import merged
 from keqa.programs.stages.probabilities import LOGPROBS, model_of, output_tokens, tokens_of, word_probabilities
 from keqa.programs.stages.stage import Answering, Summarizing
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import sentences
-from keqa.signatures import (
-    AnswerFromTrajectory,
-    ChooseAction,
-    ExtendReasoning,
-    JudgeConsistency,
-    PlanQueryChain,
-    ReasonWithKnowledge,
-)
-from keqa.signatures.baselines import UNSOLVED
-from keqa.signatures.react import Turn, written_trajectory
+from keqa.signatures.baselines import UNSOLVED, ExtendReasoning, PlanQueryChain, ReasonWithKnowledge
+from keqa.signatures.keqa import JudgeConsistency
+from keqa.signatures.react import AnswerFromTrajectory, ChooseAction, Turn, written_trajectory
 
 _CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)
 _FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
@@ -66,12 +59,12 @@ def concluded(thought: str) -> str | None:
 
 
 @contextmanager
-def _ended(stage: str, found: Gathered, action: str, number: int | None = None) -> Iterator[None]:
+def _ended(stage: str, found: list[Hit], action: str, number: int | None = None) -> Iterator[None]:
     """Within it a call that fails ends the steps; where they found nothing so far there is no answer."""
     try:
         yield
     except CallError as error:
-        if not found.hits:
+        if not found:
             raise UnansweredError.at(stage, error) from error
         note(stage, error.cause, error.message, action, number)
 
@@ -87,33 +80,30 @@ class ChainBaseline(SearchingBaseline):
     max_steps: Steps = 8
 
     async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
-        """The next sentence, from passages, in a step of a number."""
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
         fitting = [hit.passage.rendered for hit in hits]
         reply = await ask(self.extend, "reason", number, fitting=fitting, **inputs)
         return first_sentence(text_of(reply.thought))
 
     async def finish(
-        self, asked: Question, thoughts: Sequence[str], answer: str | None, found: Gathered, story: RecordBuilder
+        self, asked: Question, thoughts: Sequence[str], answer: str | None, found: list[Hit], story: RecordBuilder
     ) -> None:
         """Write the answer that the reasoning states into the record; where it states none, ask for one."""
         story.explanation = " ".join(thoughts)
         if answer is None or says_nothing(answer, numbered=True):
             note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
-            await answer_from(self.answer, asked, found.hits, story)
+            await answer_from(self.answer, asked, found, story)
         else:
-            story.answer, story.passages = answer, verdicts(found.hits)
-            story.answer_source = "passages" if found.hits else "closed_book"
+            story.answer, story.passages = answer, verdicts(found)
+            story.answer_source = "passages" if found else "closed_book"
 
 
 class IRCoT(ChainBaseline):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
-    "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions" (Trivedi et
-    al., 2023): the chain guides the searches only, and a reader with a chain of thought of its own answers from the
-    collected passages (section 3.2); the limits are those of section 4. How many passages to search for with each
-    sentence the paper chooses among 2, 4, 6 and 8 on its dev sets. Without the reader the answer is the one that the
-    chain states, as in the KEQA paper, which counts as many calls as searches (Table 5).
+    Trivedi et al. (2023): the chain guides the searches only, and a reader with a chain of thought of its own answers
+    (section 3.2); the limits are those of section 4. Without the reader the answer is the one that the chain states, as
+    in Table 5 of the KEQA paper.
     """
 
     method: ClassVar[str] = "ircot"
@@ -123,13 +113,13 @@ class IRCoT(ChainBaseline):
     reader: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        found, thoughts, query, answer = Gathered(self.max_passages), list[str](), asked.question, None
+        found, thoughts, query, answer = list[Hit](), list[str](), asked.question, None
         for number in range(1, self.max_steps + 1):
             hits = await self.search(query, number)
-            found.add(hits)
+            found[:] = merged([[*found, *hits]], self.max_passages)
             thought = ""
             with _ended("reason", found, "answered from the passages found so far", number):
-                thought = await self.thought(asked, thoughts, found.hits, number)
+                thought = await self.thought(asked, thoughts, found, number)
             story.quizzes.append(search_record(number, query, hits, thought or None))
             # A sentence said before would search for the same again.
             if not thought or thought in thoughts:
@@ -139,7 +129,7 @@ class IRCoT(ChainBaseline):
             if answer is not None:
                 break
         if self.reader:
-            await answer_from(self.answer, asked, found.hits, story)
+            await answer_from(self.answer, asked, found, story)
         else:
             await self.finish(asked, thoughts, answer, found, story)
 
@@ -154,13 +144,10 @@ def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
 class FLARE(ChainBaseline):
     """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
 
-    The direct variant of "Active Retrieval Augmented Generation" (Jiang et al., 2023): the first search is for the
-    question, and the first sentence is written from what it finds (section 3.1). From then on a tentative sentence with
-    a token less likely than θ becomes a query, and what is found replaces what was found before (section 3.2). Defaults
-    are the paper's for questions of several hops. The answer is the one that the last sentence states, and where none
-    does, a prompt of its own answers from all that was found. The LM of the task has to give probabilities. At a θ
-    of 0 nothing more is retrieved; the words of tokens less likely than β are left out of the query. Without the first
-    retrieval a question may be answered without any, as in the KEQA paper, which counts .81 a question of NQ (Table 5).
+    The direct variant of Jiang et al. (2023), with the paper's defaults for several hops: the first search is for the
+    question (section 3.1). From then on a sentence with a token less likely than θ becomes a query, without the words
+    of tokens less likely than β (section 3.2). Where no sentence states the answer, a prompt of its own answers from
+    all that was found. The LM of the task has to give probabilities.
     """
 
     method: ClassVar[str] = "flare"
@@ -171,7 +158,7 @@ class FLARE(ChainBaseline):
     first_retrieval: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        found, thoughts, answer = Gathered(), list[str](), None
+        found, thoughts, answer = list[Hit](), list[str](), None
         while answer is None and len(thoughts) < self.max_steps:
             thought = ""
             with _ended("reason", found, "ended the reasoning"):
@@ -182,8 +169,7 @@ class FLARE(ChainBaseline):
             answer = concluded(thought)
         await self.finish(asked, thoughts, answer, found, story)
 
-    async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Gathered) -> str:
-        """The next sentence: as it came from memory where every token is likely, else from passages."""
+    async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: list[Hit]) -> str:
         if self.first_retrieval and not story.quizzes and not thoughts:
             first = await self._read(asked, thoughts, story, found, asked.question)
             if first:
@@ -195,18 +181,16 @@ class FLARE(ChainBaseline):
         return await self._read(asked, thoughts, story, found, query) or sentence
 
     async def _read(
-        self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Gathered, query: str
+        self, asked: Question, thoughts: list[str], story: RecordBuilder, found: list[Hit], query: str
     ) -> str:
-        """The next sentence from what a search finds; empty where it finds nothing."""
         number = len(story.quizzes) + 1
         hits = await self.search(query, number)
-        found.add(hits)
+        found[:] = merged([[*found, *hits]])
         sentence = await self.thought(asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, sentence or None))
         return sentence
 
     async def _tentative(self, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
-        """The next sentence from memory, with the probability of each word."""
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
         prediction = await ask(self.extend, "reason", fitting=[], config=dict(LOGPROBS), **inputs)
         (tokens,) = tokens_of(prediction, 1, model_of(self.extend), "FLARE", "another method, such as IRCoT")
@@ -220,7 +204,7 @@ class _Trail:
 
     turns: list[Turn] = field(default_factory=list)
     first: int = 0
-    found: Gathered = field(default_factory=Gathered)
+    found: list[Hit] = field(default_factory=list)
     searches: list[QuizRecord] = field(default_factory=list)
     # Query and passages of a search from which nothing was concluded so far, and the last search that failed.
     pending: tuple[str, list[Hit]] | None = None
@@ -230,9 +214,8 @@ class _Trail:
 class ReAct(SearchingBaseline):
     """Chooses at each turn a search or to finish, then answers from the whole trajectory by a prompt of its own.
 
-    "ReAct" (Yao et al., 2023) with the prompts and the loop of `dspy.ReAct`: thoughts and actions by turns, with a few
-    written trajectories in the prompt (section 3.2), which are the fixed demonstrations here; like DSPy's, it also
-    works without. Searches find passages instead of opening a page. In the paper it has 7 turns for several hops.
+    Yao et al. (2023) with the prompts and the loop of `dspy.ReAct`, and fixed demonstrations for the written
+    trajectories (section 3.2). Searches find passages instead of opening a page.
     """
 
     method: ClassVar[str] = "react"
@@ -252,12 +235,12 @@ class ReAct(SearchingBaseline):
                 break
         else:
             note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
-        story.passages = verdicts(trail.found.hits)
-        if trail.failed is not None and not trail.found.hits:
+        story.passages = verdicts(trail.found)
+        if trail.failed is not None and not trail.found:
             raise UnansweredError.at("retrieve", trail.failed) from trail.failed
         with unanswered("answer"):
             prediction = await self._ask(self.answer, "answer", asked, trail, for_answer=True)
-        conclude(story, Reply.of(prediction), "passages" if trail.found.hits else "closed_book")
+        conclude(story, Reply.of(prediction), "passages" if trail.found else "closed_book")
 
     async def _finished(self, reply: dspy.Prediction, trail: _Trail) -> bool:
         """Take a turn; whether it was the last."""
@@ -292,7 +275,6 @@ class ReAct(SearchingBaseline):
         return await ask(predictor, stage, for_answer=for_answer, shorter=shorter, **inputs)
 
     async def _search(self, arguments: Mapping[str, Any], trail: _Trail) -> str:
-        """The passages that a search shows, or what was wrong with it."""
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip() or len(arguments) > 1:
             return 'Execution error in search: it takes one argument, {"query": "..."}'
@@ -303,7 +285,7 @@ class ReAct(SearchingBaseline):
             trail.failed = error
             note("retrieve", error.cause, error.message, "told the language model", number)
             return f"Execution error in search: {error.message}"
-        trail.found.add(hits)
+        trail.found[:] = merged([[*trail.found, *hits]])
         trail.pending = (query, hits)
         trail.searches.append(search_record(number, query, hits, None))
         return json.dumps([hit.passage.rendered for hit in hits], ensure_ascii=False)
@@ -312,12 +294,10 @@ class ReAct(SearchingBaseline):
 class SearChain(SearchingBaseline):
     """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
 
-    A round plans what is left of the chain (section 3.1 of Xu et al., 2024, Chain-of-Query) and goes through it node by
-    node: an unsolved query is completed from passages, an answer that the passages contradict is corrected (section
-    3.2), and the language model then plans again from there, which grows another branch of the tree (section 3.3). A
-    plan that stands as it is ends the search. The task LM reads, and plans from memory; a judge, the consistency LM,
-    compares the two answers. The answer is concluded from the chain by KEQA's summary. The rounds are the paper's r; of
-    one plan `max_queries` are gone through at most.
+    A round plans what is left of the chain (section 3.1 of Xu et al., 2024) and goes through it node by node: an
+    unsolved query is completed from passages, an answer that the passages contradict is corrected (section 3.2), and
+    the language model then plans again from there (section 3.3). A plan that stands as it is ends the search. A judge,
+    the consistency LM, compares the two answers, and KEQA's summary concludes.
     """
 
     method: ClassVar[str] = "searchain"
@@ -343,13 +323,11 @@ class SearChain(SearchingBaseline):
         if not (verified := _verified(chain)):
             note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
             hits = await self.search(asked.question, 0)
-            await answer_from(self.answer, asked, Gathered().add(hits), story)
+            await answer_from(self.answer, asked, hits, story)
             story.answer_source = "fallback"
             return
         with unanswered("summarize"):
-            story.explanation, story.answer = await self.summarizing.acall(
-                asked.question, verified, asked.answer_type, asked.choices
-            )
+            story.explanation, story.answer = await self.summarizing.acall(asked, verified)
         story.answer_source = "summary"
 
     async def _plan(self, asked: Question, chain: list[QuizRecord]) -> list[tuple[str, str | None]]:
@@ -388,13 +366,13 @@ class SearChain(SearchingBaseline):
             return None
         passages = [hit.passage.rendered for hit in hits]
         with unanswered("verify"):
-            answer, _ = await self.answering.acall(query, passages, number=number)
+            answer, _ = await self.answering.acall(Question(query), passages, number=number)
         return None if is_abstention(answer) else str(answer)
 
     async def _agree(self, query: str, own: str, read: str, number: int) -> bool:
         """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""
         with noted("judge_consistency", "taken for different answers", number):
-            return await means_the_same(self.same, query, own, read, number=number)
+            return await means_the_same(self.same, Question(query), own, read, number)
         return False
 
 
@@ -403,5 +381,4 @@ def _solved(answer: str) -> bool:
 
 
 def _verified(chain: Sequence[QuizRecord]) -> list[tuple[str, str]]:
-    """The queries with answers that passages confirmed or gave."""
     return [(one.text, one.answer) for one in chain if one.answer is not None]

@@ -12,8 +12,17 @@ from pydantic import ValidationError
 
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary.asked import FinetunedModel, PromptedModel
-from keqa.programs.boundary.light import FORMAT, VERSION, BoundaryError, BoundaryModel, Judgement, LightModel, Reads
-from keqa.storage.untrusted import parse_json, read_path, reasons
+from keqa.programs.boundary.light import (
+    FORMAT,
+    VERSION,
+    BoundaryError,
+    BoundaryModel,
+    Judgement,
+    LightModel,
+    Reads,
+    read_json,
+)
+from keqa.storage.untrusted import reasons
 
 __all__ = [
     "BoundaryError",
@@ -27,7 +36,6 @@ __all__ = [
     "read_model",
 ]
 
-_LARGEST_FILE = 8 << 20
 _KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel]] = {
     "finetuned": FinetunedModel,
     "light": LightModel,
@@ -53,8 +61,7 @@ def model_from(value: Any, where: str | Path = "the boundary model", lm: str | N
 
 def read_model(path: str | Path) -> BoundaryModel:
     """Read the file of a boundary model; that of a fine-tuned one names the folder of its weights, beside it."""
-    content = read_path(path, _LARGEST_FILE)
-    value, lm = parse_json(content, path), None
+    value, lm = read_json(path), None
     if isinstance(value, dict) and value.get("kind") == "finetuned" and isinstance(value.get("lm"), str):
         lm = value.pop("lm")
     return model_from(value, path, lm)

@@ -1,11 +1,11 @@
-"""Boundary models that ask a language model before any draw: KBM's, fine-tuned, and a prompted one.
+"""Boundary models that ask a language model before any draw: KBM's, fine-tuned (KBM, section 3.1), and a prompted one.
 
-The *fine-tuned* one is a causal LM that was trained to say of a question whether it is mastered (KBM, section 3.1). It
-is asked in KBM's words, and replies with JSON, of which the probability counts: P(True) / (P(True) + P(False)) at each
-field. Its file names a folder of weights beside it, and their fingerprint. It judges whatever LM answers: a plug-in.
+The *fine-tuned* one is asked in KBM's words, and replies with JSON, of which the probability counts: P(True) / (P(True)
++ P(False)) at each field. Its file names a folder of weights beside it, and their fingerprint. It judges whatever LM
+answers.
 
-The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples of what was known and what was not: a
-balanced few, the same for every quiz, or those that are most like it. Its instruction may be one that GEPA wrote.
+The *prompted* one is asked by `JudgeKnowledge`, with examples of what was known and what was not: a balanced few, the
+same for every quiz, or those that are most like it.
 """
 
 import math
@@ -40,8 +40,7 @@ from keqa.programs.gate import Draws
 from keqa.programs.records import digest
 from keqa.programs.stages.probabilities import LOGPROBS, first_tokens, likelihood, tells_no_probabilities
 from keqa.retrievers.text import is_chinese
-from keqa.signatures import JudgeKnowledge
-from keqa.signatures.boundary import Language, assessment_prompt
+from keqa.signatures.boundary import JudgeKnowledge, Language, assessment_prompt
 
 MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""
@@ -60,7 +59,6 @@ class AskedModel(SavedModel):
     waits: ClassVar[bool] = True
 
     def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
-        """Judge a quiz, asking once a question; see `keqa.programs.boundary.BoundaryModel`."""
         lm = self._asked()
 
         def asked() -> Judgement:
@@ -117,14 +115,12 @@ class FinetunedModel(AskedModel):
         return lm
 
     def spec(self) -> dict[str, Any]:
-        """Kind, what it reads, its language, and the fingerprint of its weights."""
         return {"kind": self.kind, "reads": self.reads, "language": self.language, "weights": self.weights}
 
 
 def assessment_of(
     language: PromptLanguage, quiz: str, choices: Sequence[str] = (), reference: str | None = None
 ) -> str:
-    """What a fine-tuned model reads of a quiz."""
     own: Language = "zh" if is_chinese(quiz) else "en"
     return assessment_prompt(quiz, choices, reference, own if language == "auto" else language)
 
@@ -240,13 +236,11 @@ class PromptedModel(AskedModel):
         return [others[place] for place in reversed(order)]
 
     def spec(self) -> dict[str, Any]:
-        """Kind, what it reads, how it shows examples, and a digest of these and the instruction."""
         shown = {name: self.written()[name] for name in ("examples", "instruction", "embedder")}
         return {"kind": self.kind, "reads": self.reads, "show": self.show, "k": self.k, "prompt": digest(shown)}
 
 
 def _verdicts(predictor: dspy.Predict, lm: Any, **inputs: Any) -> Judgement:
-    """Ask with token probabilities, and without where the language model refuses them."""
     try:
         reply = predictor(lm=lm, config=dict(LOGPROBS), **inputs)
     except Exception as error:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from zlib import crc32
 
 from pydantic import Field, ValidationError
@@ -22,10 +22,10 @@ from pydantic import Field, ValidationError
 from keqa.errors import ConfigurationError
 from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import is_abstention, overlap, tokens
-from keqa.programs.boundary.light import Regression, Root, Strict
+from keqa.programs.boundary.light import Regression, Root, Strict, read_json
 from keqa.programs.declared import Way
 from keqa.programs.records import digest
-from keqa.storage.untrusted import parse_json, read_path, reasons
+from keqa.storage.untrusted import reasons
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,6 @@ WAYS: tuple[Way, ...] = ("draft", "reading", "quizzes")
 
 PLACES = 4096
 """So many places hashed terms have."""
-_LARGEST_FILE = 8 << 20
 _LONGEST = 20
 
 _CONCLUSION = re.compile(r"\s*\bSo the answer is\b.*", re.DOTALL | re.IGNORECASE)
@@ -62,14 +61,10 @@ _CLAUSE = re.compile(r"\b(?:who|that|which|where|whose)\b")
 
 @dataclass(frozen=True)
 class Seen:
-    """A question and what it has been answered so far.
+    """A question and its answers so far: from memory, after one reading, and from its quizzes.
 
-    Attributes:
-        question: As it was asked.
-        chain: The reasoning of the answer from memory.
-        answers: From memory, after one reading, and from its quizzes, as far as there are any yet; one at least.
-        probability: Of the tokens of the answer from memory, normalised by length.
-        further: Other answers from memory, which were asked for in the same way or in another.
+    With the reasoning of the first, the probability of its tokens, normalised by length, and `further` ones from
+    memory.
     """
 
     question: str
@@ -79,7 +74,6 @@ class Seen:
     further: tuple[str, ...] = ()
 
     def first(self, count: int) -> Seen:
-        """What was seen when there were so many answers."""
         return Seen(self.question, self.chain, self.answers[:count], self.probability, self.further)
 
 
@@ -164,7 +158,6 @@ class Features:
         }
 
     def signals(self, place: int) -> dict[str, float]:
-        """Signals of the answer at a place, by name; the same names for each place among as many answers."""
         own, chain, asked = self.answers[place], set(self.chain), set(self.asked)
         found = {
             "words": math.log1p(len(own.words)),
@@ -214,7 +207,6 @@ class Features:
         }
 
     def terms(self, place: int) -> NDArray[Any]:
-        """Words of question, chain and answer, kinds and how answers compare, hashed to places."""
         import numpy as np
 
         own, asks, noun = self.answers[place], self.asks, f"noun {self.noun}"
@@ -281,13 +273,7 @@ def _hashed(terms: Sequence[str]) -> NDArray[Any]:
 
 
 class Choice(NamedTuple):
-    """What to do after a step.
-
-    Attributes:
-        believed: The answer that is most probably right.
-        right: How probably each answer is.
-        onward: What asking on is worth, its cost taken off; None where there is nothing to ask on.
-    """
+    """What to do after a step: which answer to believe, how probably each is right, and what asking on is worth."""
 
     believed: Way
     right: tuple[float, ...]
@@ -295,19 +281,7 @@ class Choice(NamedTuple):
 
     @property
     def asks_on(self) -> bool:
-        """Whether the next step is worth its cost."""
         return self.onward is not None and self.onward > max(self.right)
-
-
-class Chooses(Protocol):
-    """What a program asks which answer to believe, and whether to ask on; it has a step for each count of answers."""
-
-    @property
-    def steps(self) -> Sequence[Any]:
-        """What is judged once there are so many answers."""
-
-    def choose(self, seen: Seen) -> Choice:
-        """Choose by the answers so far."""
 
 
 class Step(Strict):
@@ -327,7 +301,6 @@ class Chooser(Strict):
     roots: Annotated[list[Root], Field(max_length=100_000)] = Field(default_factory=list)
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot choose."""
         for count, step in enumerate(self.steps, 1):
             names = Features(Seen("?", "", ("?",) * count)).signals(0).keys()
             for one in filter(None, (step.right, step.onward)):
@@ -360,5 +333,4 @@ def chooser_from(value: Any, where: str | Path) -> Chooser:
 
 
 def read_chooser(path: str | Path) -> Chooser:
-    content = read_path(path, _LARGEST_FILE)
-    return chooser_from(parse_json(content, path), path)
+    return chooser_from(read_json(path), path)

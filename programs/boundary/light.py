@@ -11,6 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
@@ -21,6 +22,7 @@ from keqa.metrics.samples import CERTAINTIES, CertaintyForm, answer_type_sizes, 
 from keqa.programs.gate import Draws
 from keqa.programs.records import digest
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
+from keqa.storage.untrusted import parse_json, read_path
 
 Reads = Literal["quiz", "draft", "draws"]
 """What a boundary model reads, which is what it costs: the quiz alone, one draw beside it, or all draws."""
@@ -65,6 +67,7 @@ class BoundaryModel(Protocol):
         """What its judgements depend on, in short: for fingerprints and the headers of run files."""
 
 
+_LARGEST_FILE = 8 << 20
 FORMAT: Literal["keqa-boundary"] = "keqa-boundary"
 VERSION: Literal[1] = 1
 ROLE = "boundary"
@@ -91,6 +94,10 @@ class Strict(BaseModel):
     """Values of a file that may come from a stranger: nothing converted, nothing unknown, no changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def read_json(path: str | Path) -> Any:
+    return parse_json(read_path(path, _LARGEST_FILE), path)
 
 
 class SavedModel(Strict):
@@ -126,7 +133,6 @@ def root_digest(root: str) -> str:
 
 @cache
 def shared_embedder(name: str) -> Embedder:
-    """A built-in embedder, which all models share."""
     return Remembering(open_built_in(name))
 
 
@@ -235,7 +241,6 @@ class LightModel(SavedModel):
     heads: dict[Aspect, dict[Variant, Regression]]
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot judge."""
         if self.heads.keys() != {"mastery", "certainty"}:
             raise ValueError("heads has mastery and certainty")
         for aspect, variants in self.heads.items():
@@ -249,11 +254,9 @@ class LightModel(SavedModel):
 
     @property
     def uses_probabilities(self) -> bool:
-        """Whether it was trained on draws with the probabilities of their tokens."""
         return all("probabilities" in variants for variants in self.heads.values()) and self.reads != "quiz"
 
     def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
-        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
         if self.reads != "quiz" and not draws.drawn:
             raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")
         read = draws.first(1) if self.reads == "draft" else draws
@@ -268,6 +271,5 @@ class LightModel(SavedModel):
         return Judgement(judged["mastery"], judged["certainty"])
 
     def spec(self) -> dict[str, Any]:
-        """Kind, what it reads, and a digest of its weights."""
         weights = {"embedder": self.embedder, "heads": self.written()["heads"]}
         return {"kind": self.kind, "reads": self.reads, "weights": digest(weights)}

@@ -11,7 +11,6 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.programs.gate import (
-    IF_ANY,
     AllSamplesGate,
     Draw,
     Draws,
@@ -21,8 +20,6 @@ from keqa.programs.gate import (
     NamedGate,
     Verdict,
     VoteGate,
-    as_fraction,
-    asks,
     question_of,
     reaches,
 )
@@ -38,7 +35,6 @@ from keqa.programs.gates.uncertainty import (
 
 __all__ = [
     "GATES",
-    "IF_ANY",
     "AllSamplesGate",
     "AlwaysRetrieveGate",
     "BoundaryGate",
@@ -59,10 +55,7 @@ __all__ = [
     "RandomGate",
     "Verdict",
     "VoteGate",
-    "as_fraction",
-    "asks",
     "check_gate",
-    "question_of",
     "questions",
     "reaches",
     "saved_gate",

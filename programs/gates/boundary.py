@@ -36,9 +36,8 @@ class BoundaryGate(NamedGate):
     """Known where a boundary model says so (KBM, section 3.1).
 
     What the model reads decides what a verdict costs: of ``quiz`` nothing is drawn, of ``draft`` one answer, which is
-    then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a
-    comparison share. They are made with the probabilities of their tokens; where the LM gives none the model judges by
-    the texts, and a note says so. Where the model cannot judge, the quiz is unknown.
+    then the answer of a known quiz, of ``draws`` all. Where the LM gives no token probabilities, the model judges by
+    the texts; where the model cannot judge, the quiz is unknown.
     """
 
     method = "gate-boundary"
@@ -54,12 +53,10 @@ class BoundaryGate(NamedGate):
 
     @property
     def waits(self) -> bool:
-        """Whether its model asks a language model, and so waits for it."""
         return bool(getattr(self.model, "waits", False))
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
-        """Refuse a saved program that names a file instead of holding its model."""
         if not isinstance(values.get("model"), Mapping):
             raise ConfigurationError("a saved BoundaryGate holds its model, and opens no file")
 

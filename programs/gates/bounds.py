@@ -51,8 +51,7 @@ class NeverRetrieveGate(LeaderGate):
 class RandomGate(LeaderGate):
     """Retrieves for a share of the quizzes, its threshold, whatever the draws say: the level that a gate has to beat.
 
-    Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
-    tossed for each text by itself, so the share is that of many quizzes.
+    Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts.
     """
 
     method = "gate-random"
@@ -67,9 +66,6 @@ class RandomGate(LeaderGate):
         return f"random, retrieving {float(self.threshold):.3g}"
 
     def chance(self, quiz: str) -> float:
-        """The quiz's number, evenly distributed from 0 to 1."""
-        if not quiz:
-            raise ConfigurationError("the random gate needs the text of the quiz")
         digest = hashlib.blake2b(f"{self.seed}|{quiz}".encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "big") >> 11) / 2**53
 
@@ -105,7 +101,6 @@ class OracleGate(LeaderGate):
             object.__setattr__(self, "golds", {quiz_key(quiz): answers for quiz, answers in self.golds.items()})
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """By how right the leading answer is; without one it is not."""
         known = self.golds
         golds = known.get(quiz_key(draws.quiz)) if isinstance(known, Mapping) else known(draws.quiz)
         if not golds:

@@ -1,14 +1,14 @@
 """Gates that measure how uncertain a language model is of a quiz, by other means than a vote, and what they ask."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 import dspy
 
-from keqa.data.question import AnswerType
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, answer_type_sizes, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
@@ -17,7 +17,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import noted
 from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, Verdict, reaches
-from keqa.signatures import DecideRetrieval, StateConfidence
+from keqa.signatures.boundary import DecideRetrieval, StateConfidence
 
 _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
 
@@ -63,23 +63,12 @@ class StatedConfidence(GateQuestion):
 
     @staticmethod
     def inputs(draws: Draws) -> dict[str, Any]:
-        asked = {"answer_type": draws.answer_type, "choices": draws.choices}
-        return {"quiz": draws.quiz, "answer": draws.leading, **asked}
+        return {"asked": draws.asked, "answer": draws.leading}
 
-    async def run(
-        self,
-        quiz: str,
-        answer: str,
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        *,
-        number: int | None = None,
-    ) -> float:
-        """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
-        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+    async def run(self, asked: Question, answer: str, *, number: int | None = None) -> float:
+        about = {"quiz": asked.question, **asked.kind, "proposed_answer": answer}
         with noted("state_confidence", "taken for no confidence", number):
-            reply = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
-            return _stated(reply)
+            return _stated(await ask(self.state, "state_confidence", number, usable=_stated, **about))
         return 0.0
 
 
@@ -110,7 +99,6 @@ class CertaintyGate(AllSamplesGate):
 
     @property
     def name(self) -> str:
-        """For records, such as ``certainty by_types over clusters``."""
         return f"certainty {self.form} over {self.over}"
 
     def decide(self, draws: Draws) -> Verdict | int:
@@ -128,10 +116,7 @@ class CertaintyGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class LexicalSimilarityGate(AllSamplesGate):
-    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020).
-
-    It needs no judge: of the gates that read samples it is the cheapest, and a hard one to beat.
-    """
+    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020)."""
 
     method = "gate-lexical"
     title = "Lexical similarity"
@@ -174,10 +159,7 @@ class ProbabilityGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class ConfidenceGate(LeaderGate):
-    """Known where the LM states a high confidence in the leading answer, in one further call.
-
-    It is verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration).
-    """
+    """Known where the LM, asked once more, is sure of the leading answer (Verb. 2S of Tian et al., 2023)."""
 
     method = "gate-confidence"
     title = "Verbalised confidence"
@@ -188,21 +170,17 @@ class ConfidenceGate(LeaderGate):
     name: Word = "verbalised confidence"
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """By the confidence in it; without an answer it is 0, and the quiz unknown."""
         if not draws.sizes:
             return Verdict(False, 0.0)
-        if draws.reply is None:
-            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
         return Verdict(reaches(float(draws.reply), self.threshold), float(draws.reply))
 
 
 @checked
 @dataclass(frozen=True)
 class PromptGate(LeaderGate):
-    """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
+    """Known where the LM says, before any draw, that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
-    It is asked before any draw, in the words of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`); a known
-    quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
+    A known quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
     """
 
     method = "gate-prompt"
@@ -214,7 +192,4 @@ class PromptGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        """Unknown where the LM says that it needs passages."""
-        if draws.reply is None:
-            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
-        return Verdict(False) if draws.reply else None
+        return None if draws.reply is False else Verdict(False)

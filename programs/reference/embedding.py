@@ -53,10 +53,7 @@ class Embedder(Protocol):
 
 
 class HashingEmbedder:
-    """Word and character n-grams, hashed to signed places of a vector, their counts damped.
-
-    It knows no synonyms, but it is deterministic on every machine and fast enough to be made again on loading.
-    """
+    """Word and character n-grams, hashed to signed places of a vector; the same on every machine."""
 
     def __init__(self, dimension: int = _DIMENSION) -> None:
         if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
@@ -70,7 +67,6 @@ class HashingEmbedder:
         return HASHING if self.dimension == _DIMENSION else f"{HASHING}-{self.dimension}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text; zeros for a text without a word."""
         return np.array([self._embed(text) for text in texts], np.float32).reshape(len(texts), self.dimension)
 
     def _embed(self, text: str) -> NDArray[np.float64]:
@@ -118,7 +114,6 @@ class Remembering:
         return self.embedder.name
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text; those not remembered are embedded in one batch."""
         with self._lock:
             rows = {text: self._rows.pop(text) for text in dict.fromkeys(texts) if text in self._rows}
             self._rows |= rows
@@ -134,7 +129,6 @@ class Remembering:
 
 
 def open_embedder(name: str) -> Embedder:
-    """Open the embedder of a name; see the table of this module."""
     if name == HASHING:
         return HashingEmbedder()
     if sized := _SIZED.fullmatch(name):

@@ -19,7 +19,6 @@ _LOWEST = 0.75
 
 
 def source_of(passage: str) -> str | None:
-    """The source that a passage names at its end, as in ``… Source: Herald.``; None where it names none."""
     found = _NAMED.search(passage)
     return None if found is None else found[1].strip() or None
 

@@ -28,7 +28,7 @@ from keqa.programs.reference.embedding import (
     open_embedder,
     portable,
 )
-from keqa.programs.reference.entries import OPTIONAL, UtilityEntry, entry_from, entry_values
+from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
 _FEW = 10_000
@@ -46,7 +46,7 @@ Scored = tuple[float, int]
 
 
 class ReferenceIndex:
-    """Entries and their embeddings. It never changes, so copies of a reference and threads share it.
+    """Entries and their embeddings; it never changes.
 
     Its `demonstrations` are what the entries show, a quiz, a passage and a label, each once, in their order.
     """
@@ -69,10 +69,10 @@ class ReferenceIndex:
             self._places[helpful].append(position)
             for root in of:
                 self._of_root.setdefault(root, set()).add(position)
-        self._flat: dict[bool, Any] = {}
+        self._rows: dict[bool, Vectors] = {}
         if self.demonstrations:
             rows = _rows([one[:2] for one in self.demonstrations], embedder, form, vectors)
-            self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
+            self._rows = {label: rows[places].astype(np.float32) for label, places in self._places.items() if places}
 
     @cached_property
     def signature(self) -> str:
@@ -88,11 +88,11 @@ class ReferenceIndex:
         return Reliability(self.entries)
 
     def vectors(self) -> Vectors:
-        width = max((index.d for index in self._flat.values()), default=0)
-        rows = np.zeros((len(self.demonstrations), width), np.float32)
-        for label, index in self._flat.items():
-            rows[self._places[label]] = index.reconstruct_n(0, index.ntotal)
-        return rows
+        width = max((rows.shape[1] for rows in self._rows.values()), default=0)
+        found = np.zeros((len(self.demonstrations), width), np.float32)
+        for label, rows in self._rows.items():
+            found[self._places[label]] = rows
+        return found
 
     def own(self) -> AbstractSet[str]:
         """The training questions whose labels are not shown: those left out, and the one that is asked again."""
@@ -104,12 +104,15 @@ class ReferenceIndex:
 
     def nearest(self, vector: Vectors, k: int) -> list[Scored]:
         """The k nearest demonstrations of each label with their cosine."""
+        import faiss
+
         found: list[Scored] = []
         out = self.out()
-        for label, index in self._flat.items():
+        for label, rows in self._rows.items():
             places = self._places[label]
-            # So many more that k remain, whichever are left out.
-            scores, ranks = index.search(vector[None], min(len(places), k + len(out)))
+            # So many more that k remain, whichever are left out. Of rows of length 1 the inner product is the cosine.
+            most = min(len(places), k + len(out))
+            scores, ranks = faiss.knn(vector[None], rows, most, faiss.METRIC_INNER_PRODUCT)
             ranked = [(float(score), places[rank]) for score, rank in zip(scores[0], ranks[0], strict=True)]
             found += [one for one in ranked if one[1] not in out][:k]
         return found
@@ -133,7 +136,6 @@ class ReferenceIndex:
 
 
 def texts_of(pairs: Sequence[tuple[str, str]], form: Form) -> list[str]:
-    """What is embedded of pairs of a quiz and a passage, each text once."""
     if form == "joint":
         return list(dict.fromkeys(f"{quiz}\n{passage}" for quiz, passage in pairs))
     return list(dict.fromkeys([*(quiz for quiz, _ in pairs), *(passage for _, passage in pairs)]))
@@ -170,15 +172,6 @@ def _rows(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: Form, vect
     return vectors
 
 
-def _flat(rows: Vectors) -> Any:
-    """An exhaustive index, whose inner product is the cosine of rows of length 1."""
-    import faiss
-
-    index = faiss.IndexFlatIP(rows.shape[1])
-    index.add(np.ascontiguousarray(rows, np.float32))
-    return index
-
-
 @checked
 class UtilityReference(Parameter):
     """Finds demonstrations for judging a passage: R_u of Algorithm 2, line 11.
@@ -203,7 +196,7 @@ class UtilityReference(Parameter):
         """Set up an empty reference, with an embedder or the name of one for `open_embedder`."""
         self.k, self.least, self.variant, self.form = k, least, variant, form
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
-        self._index = ReferenceIndex((), self._embedder)
+        self.index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
         self._built: dict[tuple[str, str], ReferenceIndex] = {}
 
@@ -213,31 +206,20 @@ class UtilityReference(Parameter):
 
     @property
     def entries(self) -> tuple[UtilityEntry, ...]:
-        return self._index.entries
+        return self.index.entries
 
-    @property
-    def signature_of_entries(self) -> str:
-        return self._index.signature
-
-    def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
-        """Take entries, or what has their attributes, of training questions only, in the place of all that were there.
+    def fit(self, entries: Iterable[UtilityEntry], vectors: Vectors | None = None) -> UtilityReference:
+        """Take entries, of training questions only, in the place of all that were there.
 
         `vectors` are what the method of that name gave for the same entries and embedder.
         """
-        taken = tuple(
-            UtilityEntry(one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, n, "") for n in OPTIONAL))
-            for one in entries
-        )
-        key = (self._embedder.name, self.form)
+        taken, key = tuple(entries), (self._embedder.name, self.form)
         index = self._built.get(key)
         if index is None or index.entries != taken:
             index = ReferenceIndex(taken, self.embedder, vectors, self.form)
         self._built.clear()
-        self._built[key] = self._index = index
+        self._built[key] = self.index = index
         return self
-
-    def vectors(self) -> Vectors:
-        return self._index.vectors()
 
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:
         """Embed the passages of a quiz in one batch; the lookups that follow find the embeddings made."""
@@ -246,7 +228,7 @@ class UtilityReference(Parameter):
 
     def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
         """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz, the best last."""
-        index = self._index
+        index = self.index
         if self.variant == "none" or not index.entries:
             return []
         if self.variant == "similar":
@@ -259,20 +241,19 @@ class UtilityReference(Parameter):
 
     def source_of(self, passage: str) -> SourceRecord | None:
         """What the labels say of a passage's source, if anything; those of the question in work do not count."""
-        return None if self.variant == "none" else self._index.reliability.of(passage, self._index.own())
+        return None if self.variant == "none" else self.index.reliability.of(passage, self.index.own())
 
     def age_of(self, date: str) -> SourceRecord | None:
         """What the labels say of passages as old as one, likewise."""
-        return None if self.variant == "none" else self._index.reliability.of_date(date, self._index.own())
+        return None if self.variant == "none" else self.index.reliability.of_date(date, self.index.own())
 
     def counts(self) -> dict[str, int]:
-        """How many entries are of passages that helped and that harmed."""
         helpful = sum(entry.helpful for entry in self.entries)
         return {"helpful": helpful, "harmful": len(self.entries) - helpful}
 
     def unreliable_sources(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""
-        return [] if self.variant == "none" else self._index.reliability.unreliable()
+        return [] if self.variant == "none" else self.index.reliability.unreliable()
 
     def reset(self) -> None:
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""

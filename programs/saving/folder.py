@@ -347,7 +347,7 @@ def _written(state: Mapping[str, Any], reference: UtilityReference | None) -> di
         found[_ENTRIES] = b"".join(_as_json(entry_values(entry)) + b"\n" for entry in reference.entries)
         if reference.embedder.name != HASHING and reference.entries:
             stream = io.BytesIO()
-            np.save(stream, reference.vectors(), allow_pickle=False)
+            np.save(stream, reference.index.vectors(), allow_pickle=False)
             found[_VECTORS] = stream.getvalue()
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
     found = {_PROGRAM: _as_json({**state, "files": digests}, indent=2) + b"\n", **found}

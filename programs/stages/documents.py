@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType
 from keqa.metrics.answers import is_abstention, same_answer, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
@@ -37,7 +36,8 @@ from keqa.programs.sentences import (
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import UNSPACED
-from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
+from keqa.signatures.baselines import JudgeSupport
+from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure
 
 # Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
 _SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")
@@ -113,21 +113,7 @@ class OwnDocuments(Stage):
         return getattr(self, name) if self.own_prompts else None
 
     def shown(self, passage: Passage) -> str:
-        """A passage as the language model reads it."""
         return passage.headed if self.own_prompts else passage.rendered
-
-    async def run(
-        self,
-        question: str,
-        answer: str,
-        passages: Sequence[str],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-    ) -> tuple[bool | None, str]:
-        """Whether passages carry an answer; see `support_of`."""
-        worded = answer_type == "short" and not choices
-        return await support_of(self.support, question, answer, passages, number, worded=worded, named=True)
 
 
 async def support_of(
@@ -301,7 +287,6 @@ def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
 
 
 def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
-    """Whether a number stands before its unit, or a word that this is short for."""
     words = _UNITS.get(unit.lower(), unit)
     return any(map(_in_one_piece(f"{number} (?:{unit}|{words})").search, texts))
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType, Question, Quiz
+from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
@@ -16,7 +16,7 @@ from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.probabilities import first_tokens, item_likelihoods
 from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
-from keqa.signatures import AnswerAndCite, DraftQuizzes
+from keqa.signatures.keqa import AnswerAndCite, DraftQuizzes
 
 
 class Drafting(Stage):
@@ -80,19 +80,9 @@ class Citing(Stage):
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"cite": AnswerAndCite}
 
     async def run(
-        self,
-        question: str,
-        passages: Sequence[str],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-        number: int | None = None,
-        *,
-        own: bool = False,
+        self, asked: Question, passages: Sequence[str], number: int | None = None, *, own: bool = False
     ) -> tuple[str, list[int], int]:
-        """The answer, the positions of the passages that it cites, and how many were read, of too many the first half.
-
-        With `own`, an answer that was copied from a demonstration is refused.
-        """
+        """The answer, the positions of what it cites, and how many passages were read, of too many the first half."""
         shown = dict(enumerate(passages, 1))
         prediction = await ask(
             self.cite,
@@ -101,9 +91,8 @@ class Citing(Stage):
             for_answer=True,
             fitting=shown,
             uncopied="answer" if own else None,
-            question=question,
-            answer_type=answer_type,
-            choices=list(choices),
+            question=asked.question,
+            **asked.kind,
         )
         cited = list(dict.fromkeys(prediction.get("citations") or []))
         if strange := [one for one in cited if one not in shown]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keqa.data.question import AnswerType, Quiz
+from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.boundary.chooser import Seen
 from keqa.programs.calls.ask import searched
@@ -26,10 +26,11 @@ from keqa.programs.stages.documents import (
     missing_quiz,
     speaking,
     spoken_in,
+    support_of,
     tells,
 )
 from keqa.programs.stages.joined import Citing
-from keqa.programs.stages.picking import Picking, unjudged, with_cited, with_kept
+from keqa.programs.stages.picking import Picking, merged, unjudged, with_cited, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
 from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
@@ -39,8 +40,6 @@ _REREAD = 3
 _EXPANSION = 200
 """So many characters of a passage expand a query: of a longer piece what it says beside the point is searched, too."""
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
-_DEEP, _MOST_READ = 3, 8
-"""Of each search so many passages are read together, and so many of all."""
 
 
 class SearchError(CallError):
@@ -55,7 +54,7 @@ class AskedQuiz:
     """
 
     quiz: Quiz
-    what: tuple[str, AnswerType, list[str]]
+    what: Question
     whole: bool
     draft: Draw | None = None
     outdated: str = ""
@@ -65,16 +64,15 @@ class AskedQuiz:
 
     @property
     def text(self) -> str:
-        return self.what[0]
+        return self.what.question
 
     @property
     def place(self) -> dict[str, Any]:
-        """Which quiz it is, as records say it."""
         quiz = self.quiz
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
     def is_answered_by(self, answer: str) -> bool:
-        return tells(answer, self.text, self.passages, self.what[2])
+        return tells(answer, self.text, self.passages, self.what.choices)
 
     def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
         """What became of it; an answer that is `checked` against passages is no refusal, whatever its words."""
@@ -82,7 +80,7 @@ class AskedQuiz:
             **self.place,
             passages=self.passages,
             answer=answer,
-            abstained=answer is not None and not checked and is_abstention(answer, self.what[2]),
+            abstained=answer is not None and not checked and is_abstention(answer, self.what.choices),
             source=source,
             **({} if self.found is None else self.found.recorded(gate)),
             **self.fields,
@@ -117,7 +115,7 @@ class PassageReading:
         except CallError as error:
             note("retrieve", error.cause, error.message, "read what the first search found", number)
             return found
-        return beside(found, led_to, further)
+        return merged([[*found, *led_to]], len(found) + further)
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
         """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
@@ -155,7 +153,9 @@ class PassageReading:
         """The answer from passages, or another one from memory that the arbiter finds more probably right."""
         text, draws, arbiter = asked.text, asked.found, self.settings.arbiter
         memory = None if draws is None else draws.leading
-        if arbiter is None or draws is None or not memory or not answer or same_answer(memory, answer, *asked.what[1:]):
+        if arbiter is None or draws is None or not memory or not answer:
+            return answer, "passages"
+        if same_answer(memory, answer, asked.what.answer_type, asked.what.choices):
             return answer, "passages"
         first, *others = sorted((one for one in draws.made if one.answer), key=lambda one: one.text != memory)
         further = tuple(str(one.text) for one in others)
@@ -173,7 +173,6 @@ class PassageReading:
         return (memory, "memory") if keeps else (answer, "passages")
 
     async def picked(self, asked: AskedQuiz, hits: list[Hit]) -> list[PassageVerdict]:
-        """Which of the passages that were found are read."""
         settings, text = self.settings, asked.text
         verdicts = unjudged(hits)
         if settings.pick:
@@ -232,7 +231,7 @@ class PassageReading:
         shown = [self._shown(one) for one in passages]
         try:
             own = documents is not None
-            answer, cited, read = await citing.acall(text, shown, *asked.what[1:], number, own=own)
+            answer, cited, read = await citing.acall(asked.what, shown, number, own=own)
             answer = self._bare(answer)
         except CallError as error:
             failed = {"verdict": "failed", "kept": False, "why": "no reply to it could be used"}
@@ -241,7 +240,7 @@ class PassageReading:
             self._take_for_none(asked, error)
             return None
         why = "cited for an answer"
-        if documents is not None and asked.what[1] == "short" and not is_abstention(answer):
+        if documents is not None and asked.what.answer_type == "short" and not is_abstention(answer):
             found = carrying(answer, text, passages[:read], cited)
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
@@ -249,7 +248,7 @@ class PassageReading:
         if cited and asked.is_answered_by(answer):
             await self._check(asked, answer, [shown[position] for position in cited])
             return str(answer)
-        if not cited and not is_abstention(answer, asked.what[2]):
+        if not cited and not is_abstention(answer, asked.what.choices):
             note("answer", "NoCitation", f"{answer!r} cites no passage", "took it for no answer", number)
         asked.passages = with_cited(asked.passages, order, read, (), why)
         return None
@@ -257,7 +256,7 @@ class PassageReading:
     async def _read(self, asked: AskedQuiz, picked: Sequence[Passage]) -> str | None:
         """An answer from passages; None where nothing is to be guessed and no reply to them could be used."""
         select, documents, number = self.settings.select, self.documents, asked.quiz.index
-        text, *wanted = asked.what
+        text = asked.text
         passages = [one.rendered for one in picked]
         triples, evidence = await self.selection.acall(text, passages, number) if select else ([], [])
         if select:
@@ -271,7 +270,7 @@ class PassageReading:
             weighed = self.settings.arbiter is not None and asked.found is not None
             streamed = asked.whole and documents is None and not weighed
             asking = {"number": number, "predictor": own, "streamed": streamed}
-            answer, reasoning = await self.answering.acall(text, read, *wanted, **knowledge, **asking)
+            answer, reasoning = await self.answering.acall(asked.what, read, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
@@ -300,16 +299,16 @@ class PassageReading:
         asked.fields["support"] = NO_REPLY
 
     async def _check(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> None:
-        """Find out whether passages of one's own documents carry an answer."""
         if self.documents is not None:
-            text, *wanted = asked.what
-            support = await self.documents.acall(text, answer, passages, *wanted, asked.quiz.index)
+            worded = asked.what.answer_type == "short" and not asked.what.choices
+            how: dict[str, Any] = {"worded": worded, "named": True}
+            support = await support_of(self.documents.support, asked.text, answer, passages, asked.quiz.index, **how)
             asked.fields["supported"], asked.fields["support"] = support
 
 
 def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:
     """The passages found, kept where they have the words of an answer: nobody judged them, nor cited any."""
-    found, why = carrying(answer, asked.text, read, ()) if asked.what[1] == "short" else None, "has its words"
+    found, why = carrying(answer, asked.text, read, ()) if asked.what.answer_type == "short" else None, "has its words"
     if found is None:
         found, why = speaking(answer, asked.text, read), "speaks of it"
     order = [place for place, one in enumerate(asked.passages) if one.kept]
@@ -317,20 +316,4 @@ def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> li
 
 
 def expanded(question: str, found: Sequence[Hit]) -> str:
-    """The query that finds what the best passage leads to."""
     return f"{question} {one_line(found[0].passage.rendered[:_EXPANSION])}"
-
-
-def beside(found: Sequence[Hit], led_to: Sequence[Hit], most: int) -> list[Hit]:
-    """What was found, and behind it so much of what that leads to as was not there."""
-    there = {hit.passage.id for hit in found}
-    return [*found, *[hit for hit in led_to if hit.passage.id not in there][:most]]
-
-
-def interleaved(searches: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The best passages of several searches, the first of each before the second of any, none of them twice."""
-    best: dict[str, Hit] = {}
-    for rank in range(_DEEP):
-        for hit in (hit for hits in searches for hit in hits[rank : rank + 1]):
-            best.setdefault(hit.passage.id, hit)
-    return list(best.values())[:_MOST_READ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain, zip_longest
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from keqa.programs.calls.session import CallLimiter, current, gather, in_thread,
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit, Passage
-from keqa.signatures import JudgeUtilities, JudgeUtility
+from keqa.signatures.keqa import JudgeUtilities, JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
@@ -35,7 +36,6 @@ def verdict_on(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdi
 
 
 def unjudged(hits: Sequence[Hit], why: str = "picking is off", kept: bool = True) -> list[PassageVerdict]:
-    """The same verdict on every passage, which keeps it or not."""
     return [verdict_on(hit, "unjudged", kept, why) for hit in hits]
 
 
@@ -55,6 +55,15 @@ def with_cited(
         update = {"verdict": "cited" if kept else "not cited", "why": why if kept else "not cited for an answer"}
         found[place] = verdicts[place].model_copy(update={"kept": kept, **(update if position < read else {})})
     return found
+
+
+def merged(searches: Iterable[Sequence[Hit]], most: int | None = None) -> list[Hit]:
+    """What several searches found, the first of each before the second of any, and none of it twice."""
+    best: dict[str, Hit] = {}
+    for hit in chain.from_iterable(zip_longest(*searches)):
+        if hit is not None:
+            best.setdefault(hit.passage.id, hit)
+    return list(best.values())[:most]
 
 
 class Listwise(Stage):
@@ -171,7 +180,6 @@ class Picking(Stage):
         shown: Callable[[Passage], str],
         doubted: Sequence[bool],
     ) -> list[Verdict]:
-        """A verdict for each passage, in one call where that is wanted and there are several."""
         found: list[Verdict | None] = [None] * len(hits)
         if self.together is not None and len(hits) > 1:
             texts = [hit.passage.rendered for hit in hits]
@@ -197,7 +205,6 @@ class Picking(Stage):
         return [self.prefer_reliable and any(one.unreliable for one in self._known_of(hit)) for hit in hits]
 
     def _known_of(self, hit: Hit) -> list[Any]:
-        """What the reference knows of a passage's source and of its age."""
         asked = {"source_of": hit.passage.rendered, "age_of": hit.passage.place.date}
         found = [getattr(self.reference, name)(value) for name, value in asked.items() if hasattr(self.reference, name)]
         return [one for one in found if one is not None]

@@ -98,7 +98,6 @@ def tells_no_probabilities(error: BaseException) -> bool:
 
 
 def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:
-    """The probability of the answer in each of a prediction's completions, and of its first token."""
     needed = ("the gate 'token probability'", "a gate that reads answers only")
     return [likelihood(tokens) for tokens in tokens_of(prediction, count, model, *needed)]
 

@@ -28,7 +28,7 @@ from keqa.programs.sentences import sentences_of
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures import ConstructTriples
+from keqa.signatures.ks_llm import ConstructTriples
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""
@@ -71,7 +71,6 @@ class EmbeddingSimilarity:
         self._embedder = Remembering(_opened(name))
 
     def __call__(self, triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        """One score a sentence, all embedded in one batch; higher is closer."""
         wanted, *rows = self._embedder.embed([", ".join(triples), *candidates])
         return [float(row @ wanted) for row in rows]
 
@@ -114,7 +113,6 @@ class DistanceMeter:
         self._embedder = Remembering(unscaled or model)
 
     def measure(self, wanted: Sequence[str], candidates: Sequence[str]) -> Distances:
-        """The distance of every sentence from every text that is looked for."""
         if self._embedder is None:
             cosines = np.array([lexical_similarity([one], candidates) for one in wanted], np.float64)
             return 1 - cosines if self.distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
@@ -141,8 +139,7 @@ class Nearest:
 def nearest(measured: Distances, keep: int, subjects: Sequence[str] | None = None) -> list[Nearest]:
     """The `keep` sentences (the paper's k) at the least distance, in the order of the text (equation 3).
 
-    Where triples are about several `subjects`, these choose in turn, so that a question on two people does not find
-    sentences on one of them only.
+    Several `subjects` choose in turn, so that a question on two people does not find sentences on one of them only.
     """
     if not measured.size:
         return []
@@ -168,7 +165,6 @@ def nearest(measured: Distances, keep: int, subjects: Sequence[str] | None = Non
 
 
 def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similarity: Similarity) -> list[str]:
-    """The sentences that are most similar to triples or a quiz, all taken together, in the order of the text."""
     scores = np.array([similarity(wanted, candidates)], np.float64)
     return [candidates[one.position] for one in nearest(-scores, keep)]
 
@@ -195,7 +191,6 @@ class Selection(Stage):
 
     @property
     def similarity(self) -> Similarity:
-        """Compares triples with sentences; assigned as `similarity_of` takes it."""
         return self._similarity.value
 
     @similarity.setter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import dspy
 
-from keqa.data.question import AnswerType, Quiz, clean, numbered_quizzes
+from keqa.data.question import Question, Quiz, clean, numbered_quizzes
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
@@ -19,33 +19,23 @@ from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.predictor import Predictor, checked_states, detached
 from keqa.programs.sentences import words_of
 from keqa.programs.stages.probabilities import LOGPROBS, model_of, tells_no_probabilities
-from keqa.signatures import (
-    AnswerWithKnowledge,
-    DecomposeQuestion,
-    GenerateDocument,
-    ReasonWithKnowledge,
-    RewriteFollowUp,
-    Summarize,
-)
+from keqa.signatures.baselines import ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerWithKnowledge, DecomposeQuestion, RewriteFollowUp, Summarize
+from keqa.signatures.ks_llm import GenerateDocument
 
 _ALIKE, _LONGEST_ALIKE = 0.9, 500
 """From what likeness on two texts are all but the same, and up to how many characters: it takes the square of them."""
 
 
 class RoleLMs(Protocol):
-    """A language model for each role, such as `keqa.lms.Roles`."""
+    """A language model for each role, such as `keqa.lms.Roles`: the paper's L, and its judges D_s and D_u."""
 
     @property
-    def task(self) -> Any:
-        """Decomposes, answers and summarizes (the paper's L)."""
-
+    def task(self) -> Any: ...
     @property
-    def consistency(self) -> Any:
-        """Judges whether two answers mean the same (D_s)."""
-
+    def consistency(self) -> Any: ...
     @property
-    def utility(self) -> Any:
-        """Judges whether a passage helps (D_u)."""
+    def utility(self) -> Any: ...
 
 
 class Stage(dspy.Module):
@@ -126,7 +116,6 @@ class Stage(dspy.Module):
         return await (work if context().session else Session(self.bound, blocking=False).run(work))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; a predictor is told its role."""
         if name in self.roles and isinstance(value, dspy.Predict):
             value.role = self.roles[name]
         super().__setattr__(name, value)
@@ -214,7 +203,6 @@ def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> li
 
 
 def not_decomposed(question: str, error: CallError | None = None) -> list[Quiz]:
-    """The question as its only quiz, as no call wrote one."""
     cause, message = ("EmptyDecomposition", "no quiz was written") if error is None else (error.cause, error.message)
     note("decompose", cause, message, "took the question for the single quiz")
     return [Quiz(1, question)]
@@ -261,10 +249,8 @@ class Answering(Stage):
 
     async def run(
         self,
-        question: str,
+        about: Question,
         passages: Sequence[str],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
         *,
         evidence: Sequence[str] = (),
         triples: Sequence[str] = (),
@@ -287,9 +273,8 @@ class Answering(Stage):
             # The papers' prompts are asked as their papers do.
             uncopied=None if predictor is None else "answer",
             streamed="answer" if streamed else None,
-            question=question,
-            answer_type=answer_type,
-            choices=list(choices),
+            question=about.question,
+            **about.kind,
             **{name: some for name, some in beside.items() if name in asked.signature.input_fields},
         )
         return text_of(prediction.answer), text_of(prediction.get("reasoning"))
@@ -306,13 +291,7 @@ class Summarizing(Stage):
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"summarize": Summarize}
 
-    async def run(
-        self,
-        question: str,
-        answered: Sequence[tuple[str, str]],
-        answer_type: AnswerType = "short",
-        choices: Sequence[str] = (),
-    ) -> tuple[str, str]:
+    async def run(self, asked: Question, answered: Sequence[tuple[str, str]]) -> tuple[str, str]:
         """Explanation and answer, from resolved quizzes with their answers; a CallError where there is none."""
         prediction = await ask(
             self.summarize,
@@ -320,9 +299,8 @@ class Summarizing(Stage):
             for_answer=True,
             numbered=True,
             streamed="answer",
-            question=question,
+            question=asked.question,
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
-            answer_type=answer_type,
-            choices=list(choices),
+            **asked.kind,
         )
         return text_of(prediction.get("explanation")), text_of(prediction.answer)

@@ -30,7 +30,8 @@ from keqa.programs.stages.documents import missing_quiz, support_of, tells, word
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
-from keqa.signatures import CompareInTable, JudgeSupport, ListItems, WriteAnswer
+from keqa.signatures.baselines import JudgeSupport
+from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 
 UNSUPPORTED = "(unsupported)"
 """What stands behind a sentence that its passages do not carry, where such are marked."""
@@ -153,7 +154,7 @@ class Writing(Stage):
             asked_whole = any(quiz.retrieved for quiz in settled if quiz.resolved == asked.question)
             if not asked_whole and (style == "report" or not found):
                 # Quizzes ask for facts, and a report tells more than these.
-                whole = AskedQuiz(Quiz(0, asked.question), (asked.question, "short", []), whole=True)
+                whole = AskedQuiz(Quiz(0, asked.question), Question(asked.question), whole=True)
                 picked = await reading.picked(whole, await reading.search(whole))
                 found += [one for one in picked if one.kept]
             kept = {(one.passage_id, one.title, one.text): one for one in found}
@@ -180,7 +181,6 @@ class Writing(Stage):
         *,
         mark: bool = False,
     ) -> Written:
-        """A text or a table from passages, which are numbered in their order."""
         shown = {number: self.shown(passage) for number, passage in enumerate(passages, 1)}
         written = Written(style=style, passages=list(passages), looked_at=len(passages))
         if style == "table":

@@ -3,17 +3,9 @@
 import random
 from collections.abc import Iterable
 
-from keqa.signatures import (
-    AnswerQuestion,
-    AnswerQuiz,
-    AnswerWithKnowledge,
-    ConstructTriples,
-    DecomposeQuestion,
-    ReasonFromMemory,
-    ReasonWithKnowledge,
-    RewriteFollowUp,
-    Summarize,
-)
+from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures.keqa import AnswerQuiz, AnswerWithKnowledge, DecomposeQuestion, RewriteFollowUp, Summarize
+from keqa.signatures.ks_llm import ConstructTriples
 from keqa.testbed.prose import capital, passage_on
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, Relation, relations_of

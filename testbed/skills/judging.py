@@ -5,17 +5,9 @@ import json
 import random
 from dataclasses import replace
 
-from keqa.signatures import (
-    AnswerFromTrajectory,
-    ChooseAction,
-    ExtendReasoning,
-    JudgeConsistency,
-    JudgeUtilities,
-    JudgeUtility,
-    PlanQueryChain,
-)
-from keqa.signatures.baselines import UNSOLVED
-from keqa.signatures.react import Turn, written_trajectory
+from keqa.signatures.baselines import UNSOLVED, ExtendReasoning, PlanQueryChain
+from keqa.signatures.keqa import JudgeConsistency, JudgeUtilities, JudgeUtility
+from keqa.signatures.react import AnswerFromTrajectory, ChooseAction, Turn, written_trajectory
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, some_relations, statement
 from keqa.testbed.questions import Composed, QuestionMaker

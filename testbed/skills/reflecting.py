@@ -5,20 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from keqa.signatures import (
-    AnswerWithEvidence,
-    DecideRetrieval,
-    ExpandSubject,
-    GenerateDocument,
+from keqa.signatures.baselines import (
     JudgeHeuristicAnswer,
-    JudgeKnowledge,
     JudgeRelevance,
     JudgeSupport,
     RateUsefulness,
     RephraseQuestion,
     RewriteQueries,
-    StateConfidence,
 )
+from keqa.signatures.boundary import DecideRetrieval, JudgeKnowledge, StateConfidence
+from keqa.signatures.ks_llm import AnswerWithEvidence, ExpandSubject, GenerateDocument
 from keqa.testbed import words
 from keqa.testbed.prose import capital, distraction, passage, reference, some_relations, statement
 from keqa.testbed.questions import Composed

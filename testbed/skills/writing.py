@@ -3,15 +3,8 @@
 import copy
 from dataclasses import replace
 
-from keqa.signatures import (
-    AnswerAndCite,
-    AnswerFromDocuments,
-    AnswerQuizIfSure,
-    CompareInTable,
-    DraftQuizzes,
-    ListItems,
-    WriteAnswer,
-)
+from keqa.signatures.keqa import AnswerAndCite, AnswerFromDocuments, AnswerQuizIfSure, DraftQuizzes
+from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, passage_on, some_relations
 from keqa.testbed.questions import Composed, list_question

@@ -5,8 +5,8 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 from hostile_replies import SIGNATURES, Replies, Tally, campaign
 
-from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import AnswerQuiz
 
 pytestmark = pytest.mark.process
 

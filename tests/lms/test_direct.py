@@ -15,8 +15,8 @@ from keqa.lms import build_lm, served
 from keqa.lms.direct import is_direct
 from keqa.lms.loops import drafts_to
 from keqa.programs.calls.session import CallMeter
-from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import AnswerQuiz
 
 pytestmark = pytest.mark.server
 

@@ -9,8 +9,8 @@ from servers.openai_server import OpenAIServer, markers
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm, build_roles, check_model, supports_n
 from keqa.lms.local.weights import fingerprint
-from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import AnswerQuiz
 
 
 def answering(text):

@@ -15,8 +15,8 @@ from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs import KEQA
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.calls.session import CallMeter
-from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import AnswerQuiz
 
 pytestmark = pytest.mark.server
 

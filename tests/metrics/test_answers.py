@@ -3,28 +3,8 @@
 import time
 
 import pytest
-from dspy.evaluate.metrics import EM, HotPotF1, normalize_text
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keqa.metrics.answers import exact_match, f1, is_abstention, normalize, same_answer, tokens
-
-
-def test_ordinary_strings_are_normalised_as_squad_does():
-    for text in ("The,  Eiffel  Tower!", "Beyoncé's", "U.S.A.", "June 10, 1982", "a rose by the name", "1,000 men"):
-        assert normalize(text) == normalize_text(text)
-    for text in ("don't", "10-20", "COVID-19", "São Paulo (city)"):
-        assert normalize(text) == normalize_text(text)
-
-
-words = st.lists(st.sampled_from(["the", "Eiffel", "Tower", "a", "Paris,", "x-ray", "1982", "yes", "no"]), min_size=2)
-
-
-@given(words.map(" ".join), words.map(" ".join))
-def test_scores_of_ordinary_strings_are_dspys(prediction, gold):
-    if normalize_text(prediction) and normalize_text(gold):
-        assert exact_match(prediction, [gold]) == EM(prediction, [gold])
-        assert f1(prediction, [gold]) == pytest.approx(HotPotF1(prediction, [gold]))
 
 
 @pytest.mark.parametrize(
@@ -168,25 +148,7 @@ def test_what_begins_like_a_verdict_and_is_none(text, gold):
     assert not same_answer(text, gold, "yes/no")
 
 
-yes_words = st.sampled_from(["yes", "true", "Correct", "是"])
-no_words = st.sampled_from(["no", "False", "incorrect", "不是"])
-stops = st.sampled_from([", ", ". ", "; ", ": ", "! ", " — ", " - ", " (", "\n"])
 # Refusals are found by a learned classifier, to which a meaningless word may look like one.
-names = st.sampled_from(["Rhine", "Loire", "Guadalquivir", "Wisła", "Ångermanälven", "Πηνειός", "Днепр", "No"])
-
-
-@given(yes_words, no_words, stops, names)
-def test_a_stop_makes_a_first_word_the_verdict(yes, no, stop, name):
-    assert normalize(f"{yes}{stop}the river {name}", "yes/no") == "yes"
-    assert normalize(f"{no}{stop}the river {name}", "yes/no") == "no"
-
-
-@given(
-    yes_words, no_words, st.sampled_from([" and ", " or ", "/", ", or ", ", ", ". "]), st.sampled_from(["", ".", "?"])
-)
-def test_both_verdicts_are_none(yes, no, joint, end):
-    for text in (yes + joint + no + end, no + joint + yes + end):
-        assert normalize(text, "yes/no") not in ("yes", "no")
 
 
 def test_words():
@@ -285,13 +247,3 @@ def test_a_letter_is_a_text_only_where_an_option_is_written_so():
     # The same text twice is one option.
     choices = ["0.015 joule.", "0.15 joule.", "0.015 joule.", "1.15 joule."]
     assert [exact_match(letter, ["0.015 joule"], "choice", choices) for letter in "ABCD"] == [True, False, True, False]
-
-
-texts = st.text(st.sampled_from("aAbT -−+<>*/.()0146或的é"), min_size=1, max_size=6).filter(str.strip)
-
-
-@given(st.lists(texts, min_size=2, max_size=4, unique_by=lambda text: " ".join(text.split())))
-def test_a_wrong_option_is_never_right(choices):
-    for place, gold in enumerate(choices):
-        for other, text in enumerate(choices):
-            assert exact_match(text, [gold], "choice", choices) == (place == other)

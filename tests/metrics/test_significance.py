@@ -1,16 +1,10 @@
 import tracemalloc
 
 import pytest
-from fixtures.drawing import at_most
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from keqa.metrics.significance import Interval, bootstrap_mean, mcnemar, paired_bootstrap, paired_t_test
+from keqa.metrics.significance import bootstrap_mean, mcnemar, paired_bootstrap, paired_t_test
 
 BAD = ([], [1.0], [1.0, float("nan")], [1.0, float("inf")])
-SCORES = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), min_size=2, max_size=30
-)
 
 
 def test_mean_and_interval_of_a_coin():
@@ -67,25 +61,6 @@ def test_many_questions_take_no_more_memory_at_once():
     assert interval.low < 0.5 < interval.high
 
 
-@settings(max_examples=at_most(40))
-@given(SCORES)
-def test_swapping_the_methods_mirrors_the_interval(pairs):
-    a, b = [x for x, _ in pairs], [y for _, y in pairs]
-    forward, backward = paired_bootstrap(a, b, resamples=200), paired_bootstrap(b, a, resamples=200)
-    assert forward.low <= forward.mean <= forward.high or forward.low == pytest.approx(forward.mean)
-    assert forward.mean == pytest.approx(-backward.mean)
-    assert forward.low == pytest.approx(-backward.high)
-    assert forward.high == pytest.approx(-backward.low)
-    assert paired_t_test(a, b) == pytest.approx(paired_t_test(b, a))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "excludes"), [(0.0, 0.2, False), (-0.2, -0.05, True), (0.05, 0.2, True), (-0.2, 0.0, False)]
-)
-def test_an_interval_that_touches_zero_does_not_exclude_it(low, high, excludes):
-    assert Interval((low + high) / 2, low, high).excludes_zero is excludes
-
-
 def test_a_bound_that_is_zero_on_paper_is_zero():
     found = paired_bootstrap([0, 1, 2 / 3, 1, 1, 0, 1, 1], [0, 0, 1, 1, 0, 0, 0, 1])
     assert (found.low, str(found.low)) == (0, "0.0")
@@ -99,11 +74,3 @@ def test_mcnemar_by_hand():
     # Nothing tells them apart.
     assert mcnemar([True, False], [True, False]) == 1.0
     assert mcnemar([1, 0], [0, 1]) == 1.0
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
-def test_mcnemar_is_symmetric_and_a_probability(pairs):
-    a, b = [x for x, _ in pairs], [y for _, y in pairs]
-    assert mcnemar(a, b) == pytest.approx(mcnemar(b, a))
-    assert 0 < mcnemar(a, b) <= 1
-    assert mcnemar([not x for x in a], [not y for y in b]) == pytest.approx(mcnemar(a, b))

@@ -1,6 +1,5 @@
 import pytest
 
-from keqa.metrics.answers import f1
 from keqa.metrics.utility import utility
 
 
@@ -11,12 +10,3 @@ from keqa.metrics.utility import utility
 )
 def test_the_three_cases_of_the_equation(with_candidate, without, label):
     assert utility(with_candidate, without) == label
-
-
-def test_the_paper_example():
-    # Figure 2: the first passage turns a right answer wrong, the second makes it right.
-    golds = ("Maurice Koechlin",)
-    without = f1("Maurice Guy", golds)
-    assert without == 0.5
-    assert utility(f1("Gustave Eiffel", golds), without) == -1
-    assert utility(f1("Maurice Koechlin", golds), without) == 1

@@ -14,8 +14,8 @@ import pytest
 from conftest import AsyncScriptedEngine, Reply, ScriptedEngine, ScriptedRetriever
 from dspy.clients.provider import Provider, TrainingJob
 from dspy.lm15 import InvalidRequestError, Request, Response
+from fixtures.prompts import PROMPTS
 
-from keqa import signatures
 from keqa.data.example import Example
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
@@ -24,8 +24,8 @@ from keqa.storage.journal import Journal
 
 # Those for documents of one's own have the fields of the papers', which are asked here.
 _FIELDS = {
-    frozenset(getattr(signatures, name).fields): getattr(signatures, name)
-    for name in sorted(signatures.__all__, key=lambda name: name not in ("AnswerFromDocuments", "AnswerQuizIfSure"))
+    frozenset(PROMPTS[name].fields): PROMPTS[name]
+    for name in sorted(PROMPTS, key=lambda name: name not in ("AnswerFromDocuments", "AnswerQuizIfSure"))
 }
 _OBJECTIVE = "your objective is:"
 

@@ -20,7 +20,7 @@ from keqa.programs.records import ClusterRecord, Degradation, PassageVerdict, Qu
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Hit, Passage
-from keqa.signatures import AnswerWithKnowledge, Summarize
+from keqa.signatures.keqa import AnswerWithKnowledge, Summarize
 from keqa.storage.journal import Journal
 
 # Of a KEQA, from records.

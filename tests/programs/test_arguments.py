@@ -19,7 +19,8 @@ from keqa.programs import arguments, baselines, gates
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import CallLimiter
-from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate, as_fraction
+from keqa.programs.gate import as_fraction
+from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, arguments_of, check_arguments, load_class, parse_spec
 from keqa.programs.saving.values import settings_of

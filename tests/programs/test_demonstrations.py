@@ -5,9 +5,9 @@ from typing import Any
 
 import dspy
 import pytest
+from fixtures.prompts import PROMPTS
 from pydantic import TypeAdapter
 
-from keqa import signatures
 from keqa.evaluation.evaluate import demonstrations_of, describe
 from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
@@ -28,9 +28,9 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
     return {"quizzes": json.dumps(["Who is it?"])} if name == "DecomposeQuestion" else {"answer": "Ann", "same": "True"}
 
 
-@pytest.mark.parametrize("name", signatures.__all__)
+@pytest.mark.parametrize("name", PROMPTS)
 def test_every_prompt_has_four_with_a_value_of_its_type_for_every_field(name: str, scripted: Any) -> None:
-    signature = getattr(signatures, name)
+    signature = PROMPTS[name]
     demos = fixed_for(name, signature, scripted(reply)[0])
     assert len(demos) == 4
     for demo in demos:
@@ -53,10 +53,10 @@ def test_a_language_model_fine_tuned_here_is_shown_none(scripted: Any, tmp_path:
     _, engine = scripted(reply)
     engine.path = str(tmp_path)
     tuned = InProcessLM("transformers/small@0123", engine=engine)
-    assert len(fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned)) == 4
+    assert len(fixed_for("AnswerQuiz", PROMPTS["AnswerQuiz"], tuned)) == 4
     (tmp_path / "training.json").write_text("{}")
-    assert fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned) == []
-    assert fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned.copy(temperature=0.7)) == []
+    assert fixed_for("AnswerQuiz", PROMPTS["AnswerQuiz"], tuned) == []
+    assert fixed_for("AnswerQuiz", PROMPTS["AnswerQuiz"], tuned.copy(temperature=0.7)) == []
 
 
 @pytest.mark.parametrize("make", [ClosedBook, lambda **settings: KEQA(None, **settings)])

@@ -3,8 +3,10 @@
 import pytest
 from fixtures.replies import Replies
 
+from keqa.data.question import Question
 from keqa.programs import KEQA
-from keqa.programs.earlier import findings_of, key_of, knowing
+from keqa.programs.calls.session import within
+from keqa.programs.earlier import findings_of, key_of
 from keqa.programs.prediction import QuizAnswered
 
 FIRST, SECOND = "Who wrote it, and where was the author born?", "How old is the author of it?"
@@ -23,7 +25,7 @@ def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
     program, engine = programmed(KEQA(retriever("good", "bad"), examine=False), Replies(**REPLIES))
     first = program(FIRST).record
     before = len(engine.asked("AnswerWithKnowledge"))
-    with knowing(findings_of([first])):
+    with within(findings=findings_of([first])):
         *events, last = program.stream(SECOND)
     quiz, other = last.prediction.record.quizzes
     assert (quiz.index, quiz.text, quiz.answer, quiz.source) == (1, "who wrote it", "Ann", "passages")
@@ -55,10 +57,10 @@ def test_a_follow_up_that_could_not_be_made_to_stand_alone_settles_nothing(progr
 
 @pytest.mark.parametrize(("asked", "bare"), [("三体是谁写的？", "三体是谁写的"), ("¿Quién es Ana?", "Quién es Ana")])
 def test_a_question_is_the_same_without_its_marks(asked, bare):
-    assert key_of(asked, "short", ()) == key_of(bare, "short", ())
+    assert key_of(Question(asked)) == key_of(Question(bare))
 
 
 @pytest.mark.parametrize("text", ["Who invented C++?", "Who invented C#?"])
 def test_signs_tell_questions_apart(text):
-    assert key_of(text, "short", ()) != key_of("Who invented C?", "short", ())
-    assert key_of(text, "short", ()) == key_of(f"  {text.upper()} ", "short", ())
+    assert key_of(Question(text)) != key_of(Question("Who invented C?"))
+    assert key_of(Question(text)) == key_of(Question(f"  {text.upper()} "))

@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-import threading
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -15,6 +13,7 @@ from fixtures.replies import Replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.calls.errors import CallError
@@ -24,7 +23,6 @@ from keqa.programs.gate import Draw
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,
-    ProbabilityGate,
     Verdict,
     VoteGate,
 )
@@ -69,9 +67,9 @@ def algorithm_1(
     return Fraction(len(largest), len(draws)) >= alpha, largest[0] if largest else None, compared, clusters
 
 
-def examine(stage: Examination, *asked: Any, **more: Any) -> tuple[Examined, Session]:
+def examine(stage: Examination, *kind: Any, **more: Any) -> tuple[Examined, Session]:
     session = Session(CallLimiter(1), blocking=True)
-    return asyncio.run(session.run(stage.run(*(asked or ("Where?",)), **more))), session
+    return asyncio.run(session.run(stage.run(Question("Where?", *kind), **more))), session
 
 
 judges = st.dictionaries(st.tuples(st.sampled_from(WORDS[:4]), st.sampled_from(WORDS[:4])), st.booleans())
@@ -135,7 +133,7 @@ def test_a_gate_reads_what_the_quiz_was_asked_with():
             return super().decide(draws)
 
     stage = Scripted(["oslo", None, "unknown"], {}, Reading("1"))
-    found, _ = examine(stage, "Where?", "choice", ("Oslo", "Bergen"), 2)
+    found, _ = examine(stage, "choice", ("Oslo", "Bergen"), number=2)
     assert (found.quiz, found.answer_type, found.choices, found.tries) == ("Where?", "choice", ("Oslo", "Bergen"), 3)
     # It is asked before any draw, after a wave, and whether it needed what was lost.
     assert read == [(0, (), None), (3, ("oslo", None, None), "oslo"), (2, ("oslo", None), "oslo")]
@@ -161,33 +159,13 @@ def test_a_failure_is_marked_where_it_could_have_come_out_otherwise(draws, gate,
     assert told == [said] * noted
 
 
-def test_a_gate_that_waits_never_does_so_in_the_event_loop_of_all_questions():
-    asked = []
-
-    def decide(draws):
-        asked.append(threading.current_thread())
-        return VoteGate().decide(draws)
-
-    gate = SimpleNamespace(name="own", threshold=None, waits=True, decide=decide)
-    _, session = examine(Scripted(["oslo", "oslo", "oslo", None, "bergen"], {}, gate))
-    assert (len(session.degradations), threading.current_thread() in asked) == (1, False)
-
-
-def test_samples_are_compared_with_the_first_member_only():
-    judge = {("bergen", "oslo"): True, ("narvik", "bergen"): True}
-    found, _ = examine(Scripted(["oslo", "bergen", "narvik"], judge, CertaintyGate("0.5")))
-    assert (found.clusters, [draw.cluster for draw in found.made]) == ([[0, 1], [2]], [0, 0, 1])
-
-
 def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
     kinds = (("choice", ("Known", "Unknown")), ("short", ()))
-    found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), "Where?", *kind)[0] for kind in kinds]
+    found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
     assert [(one.known, one.leading) for one in found] == [(True, "Unknown"), (False, None)]
 
 
 # With a language model.
-
-SEEDS = Replies(AnswerQuiz=lambda i, c: {"answer": f"a{c.seed}"}, JudgeConsistency={"same": False})
 
 
 @pytest.fixture
@@ -202,7 +180,7 @@ def asking(programmed):
 def test_the_judge_is_asked_only_about_answers_that_differ(asking):
     drawn = iter(["Oslo", "oslo.", "The Oslo", "Oslo city", "Oslo"])
     stage, engine = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, JudgeConsistency={"same": True}))
-    assert stage("Capital of Norway?").known is True
+    assert stage(Question("Capital of Norway?")).known is True
     assert engine.asked("JudgeConsistency") == [
         {"quiz": "Capital of Norway?", "first_answer": "Oslo city", "second_answer": "Oslo"}
     ]
@@ -227,9 +205,9 @@ class OneRequest(Session):
             raise said[0]
         return dspy.Prediction.from_completions({"answer": said})
 
-    def examine(self, stage: Examination, *asked: Any) -> Examined:
+    def examine(self, stage: Examination, *kind: Any, **more: Any) -> Examined:
         with within(caller=self.predict):
-            return asyncio.run(self.run(stage.run("Capital?", *asked)))
+            return asyncio.run(self.run(stage.run(Question("Capital?", *kind), **more)))
 
 
 def spoilt(count: int) -> CallError:
@@ -256,14 +234,15 @@ def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
     monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
     monkeypatch.setattr("keqa.programs.examination.runs_in_process", lambda lm: False)
     stage, session = Examination(3, CertaintyGate(), temperature=0.5, top_p=0.9, seed=4), OneRequest(*given)
-    found = session.examine(stage, "short", ["a"], 7)
+    found = session.examine(stage, "short", ["a"], number=7)
     assert [draw.text for draw in found.made] == answers
     (role, inputs, config), *singly = session.asked
     assert (role, inputs) == ("task", {"quiz": "Capital?", "answer_type": "short", "choices": ["a"]})
-    identity = draw_identity(4, "Capital?", "short", ["a"], "0+3")
+    about = Question("Capital?", "short", ["a"])
+    identity = draw_identity(4, about, "0+3")
     assert config == {"temperature": 0.5, "rollout_id": identity, "top_p": 0.9, "n": 3}
     assert [one["rollout_id"] for _, _, one in singly if "n" not in one] == [
-        draw_identity(4, "Capital?", "short", ["a"], place) for place, text in enumerate(answers) if text == "single"
+        draw_identity(4, about, place) for place, text in enumerate(answers) if text == "single"
     ]
     noted = [(d.message, d.action, d.harmless) for d in session.degradations if "verdict" not in d.action]
     assert noted == notes
@@ -281,24 +260,6 @@ def test_one_request_is_for_servers_that_take_it_and_draws_far_from_random(
     session = OneRequest("a", "a", "a")
     session.examine(Examination(tries, CertaintyGate(), temperature))
     assert ["n" in config for _, _, config in session.asked] == [requests < tries] * requests
-
-
-def test_each_draw_has_its_probabilities(monkeypatch):
-    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: True)
-    asked = []
-
-    def likelihoods(prediction: Any, count: int, model: str) -> list[tuple[float, float]]:
-        asked.append((len(prediction.completions.answer), count, model))
-        return [(0.1 * (one + 1), 0.5 + 0.1 * one) for one in range(count)]
-
-    monkeypatch.setattr("keqa.programs.examination.likelihoods_of", likelihoods)
-    stage, session = Examination(4, ProbabilityGate()), OneRequest("a", "a", "a")
-    stage.quiz.lm = SimpleNamespace(model="own/model")
-    found = session.examine(stage)
-    assert [draw.probability for draw in found.made] == pytest.approx([0.1, 0.2, 0.3, 0.1])
-    assert [draw.first_token for draw in found.made] == pytest.approx([0.5, 0.6, 0.7, 0.5])
-    assert asked == [(3, 3, "own/model"), (1, 1, "own/model")]
-    assert session.asked[0][2]["logprobs"] is True
 
 
 class OwnGate:

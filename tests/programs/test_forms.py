@@ -145,16 +145,6 @@ def test_the_probability_of_a_draft_is_that_of_its_own_tokens(text, expected):
     assert item_likelihoods(tokens, "drafts", 2) == expected
 
 
-@pytest.mark.parametrize(("drafts", "calls"), [(["Bergen"], 1), (["UNKNOWN"], 2)])
-def test_a_question_that_is_its_own_quiz_is_not_summarized(made, drafts, calls):
-    program, engine = made(said=replies(drafts, quizzes=["Where was Ann Ok born?"]))
-    record = program("Where was Ann Ok born?").record
-    assert (record.answer, engine.count.total(), engine.count["Summarize"]) == ("Bergen", calls, 0)
-    program.summarize_single = True
-    program("Where was Ann Ok born?")
-    assert engine.count["Summarize"] == 1
-
-
 def test_a_draft_that_is_no_option_is_none(made):
     said = replies(["Norway"], quizzes=["Is it Bergen?"])
     program, engine = made(said=said, tries=3)
@@ -352,17 +342,3 @@ def test_a_saved_program_is_given_back_without_them_where_that_is_wanted(made, t
     assert keqa.load(tmp_path / "program", None, draft=False).drafting is None
     with pytest.raises(ConfigurationError, match="other prompts"):
         KEQA(None).take(program.described(), whole=False)
-
-
-def test_the_story_says_what_was_drafted_and_cited(made):
-    from rich.console import Console
-
-    from keqa.cli.story import record_tree
-
-    console = Console(record=True, width=200)
-    console.print(record_tree(made(("Ann Ok", "UNKNOWN"), probability=0.9)[0](TWO_HOPS).record))
-    told = console.export_text()
-    assert "drafted with the quizzes: “Ann Ok”" in told
-    assert "the draft's probability 0.90 reaches 4/5: known" in told
-    assert "the draft says that it does not know: unknown, so search" in told
-    assert "(cited for an answer)" in told

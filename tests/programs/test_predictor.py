@@ -21,7 +21,8 @@ from keqa.programs.predictor import (
     learned_from_json,
 )
 from keqa.programs.saving.folder import save
-from keqa.signatures import AnswerQuestion, JudgeUtility
+from keqa.signatures.baselines import AnswerQuestion
+from keqa.signatures.keqa import JudgeUtility
 from keqa.testbed.testbed import Testbed
 
 FINE = dspy.Predict(JudgeUtility).dump_state()

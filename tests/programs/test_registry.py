@@ -19,7 +19,7 @@ from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
 from keqa.programs.saving.folder import save
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import Stage
-from keqa.signatures import ReasonFromMemory
+from keqa.signatures.baselines import ReasonFromMemory
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
 TAKING = ("keqa-no-reference", "keqa-random-reference", "cot-few-shot")

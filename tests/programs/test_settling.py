@@ -108,11 +108,6 @@ def test_where_the_second_search_fails_what_the_first_found_is_read(made):
     }
 
 
-def test_a_draft_has_its_probability_where_the_language_model_gives_one(made):
-    [quiz] = made(settle="draft", probability=0.5)[0](QUESTION).record.quizzes
-    assert quiz.certainty == quiz.samples[0].probability == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize(
     ("way", "chances"),
     [

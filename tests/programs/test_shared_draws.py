@@ -84,19 +84,6 @@ def test_all_gates_read_the_same_draws(norway):
     assert [quiz.gate for quiz in quizzes] == [gate.name for gate in gates]
 
 
-def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
-    program, engine = norway()
-    draws = SharedDraws()
-    first, second = (draws.sharing(program, gate)(QUIZ).record.cost for gate in (VoteGate(), NeverRetrieveGate()))
-    assert (first.by_role["task"].calls, first.by_role["task"].cached) == (5, 0)
-    assert (second.by_role["task"].calls, second.by_role["task"].cached) == (0, 5)
-    # The steps of both are those of the examination, and of the draws each has its share of the tokens.
-    spent = {step: (one.samples, one.prompt_tokens, one.completion_tokens) for step, one in first.by_step.items()}
-    assert spent == {"examination.quiz": (5, 50, 15), "examination.same": (1, 10, 3)}
-    assert first.by_role["consistency"].calls == second.by_role["consistency"].cached == 1
-    assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
-
-
 def test_gates_that_need_no_draws_make_and_pay_none_unless_an_answer_falls_back(norway):
     program, engine = norway(on_nothing_helpful="largest_cluster")
     draws = SharedDraws()

@@ -428,24 +428,9 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
         ("能不能带宠物？", "不可以带宠物。", "不可以。", "its words prove nothing"),
         ("有几家工厂？", "工厂于2021年4月12日建成。", "4", "the passages have its words as parts of a date"),
         ("How many mills are there?", "The mills: 2021-04-12.", "4", "the passages have its words as parts of a date"),
-        (
-            "How long does it wait?",
-            "It waits 5 minutes 30 seconds.",
-            "5 seconds",
-            "the passages have its number and its",
-        ),
-        (
-            "What is paid?",
-            "Annex 3, and 12.5 percent are paid.",
-            "12 percent",
-            "the passages have its words as parts of",
-        ),
-        (
-            "What is paid?",
-            "$1.5 billion for 2 million.",
-            "1.5 million",
-            "the passages have its number and its words apart",
-        ),
+        ("How long does it wait?", "It waits 5 minutes 30 seconds.", "5 seconds", "the passages have its number and"),
+        ("What is paid?", "Annex 3, and 12.5 percent are paid.", "12 percent", "the passages have its words as parts"),
+        ("What is paid?", "$1.5 billion for 2 million.", "1.5 million", "the passages have its number and its words"),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
@@ -468,43 +453,31 @@ def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why,
     assert record.quizzes[0].support.startswith(why)
 
 
-@pytest.mark.parametrize("asked", ["What does a night cost?", "Which hotels are not paid?"])
-def test_a_bound_and_what_is_asked_not_to_be_need_no_judge(own, asked):
-    text = "A night must not cost more than 120 euros, and hotels are not paid at the sea."
-    said = "120 euros" if "cost" in asked else "At the sea"
-    program, engine = own(text, reply=replies((text,), {asked: said}))
-    assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
+SCHMITT = "Which of those of Ms Schmitt?"
+NIGHT = "A night must not cost more than 120 euros, and hotels are not paid at the sea."
+MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-12."
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "said", "asked"),
     [
-        ("Schmitt: claim S-102: open. Claim S-103: open.", "S-102 and S-103"),
-        ("Schmitt pays by 31 May 2024.", "31 May"),
-        ("Schmitt: \N{MINUS SIGN}5 °C", "\N{MINUS SIGN}5 °C"),
-        ("Schmitt pays 20%-30%.", "30%"),
-        ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent"),
-        ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00"),
-        ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31"),
+        # A bound tells the value, and what is asked not to be is not so.
+        (NIGHT, "120 euros", "What does a night cost?"),
+        (NIGHT, "At the sea", "Which hotels are not paid?"),
+        *[(MILLS, said, SCHMITT) for said in ("2021", "12.04.2021", "2021-04-12")],
+        ("Around Ms Schmitt live 1.250.000 people.", "1250000", SCHMITT),
+        ("Schmitt: claim S-102: open. Claim S-103: open.", "S-102 and S-103", SCHMITT),
+        ("Schmitt pays by 31 May 2024.", "31 May", SCHMITT),
+        ("Schmitt: \N{MINUS SIGN}5 °C", "\N{MINUS SIGN}5 °C", SCHMITT),
+        ("Schmitt pays 20%-30%.", "30%", SCHMITT),
+        ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent", SCHMITT),
+        ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00", SCHMITT),
+        ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31", SCHMITT),
     ],
 )
-def test_what_stands_in_a_passage_needs_no_judge(own, text, said):
-    asked = "Which of those of Ms Schmitt?"
+def test_what_stands_in_a_passage_needs_no_judge(own, text, said, asked):
     program, engine = own(text, reply=replies((text,), {asked: said}))
     assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
-
-
-@pytest.mark.parametrize("said", ["2021", "12.04.2021", "2021-04-12"])
-def test_a_date_and_its_year_need_no_judge(own, said):
-    asked, text = "When were the mills built?", "The mills were built on 12.04.2021, in the books 2021-04-12."
-    program, engine = own(text, reply=replies((text,), {asked: said}))
-    assert (program(asked).answer, engine.count["JudgeSupport"]) == (said, 0)
-
-
-def test_a_number_in_groups_is_no_date(own):
-    asked = "How many people live in Carmouth?"
-    program, engine = own("In Carmouth live 1.250.000 people.", reply=replies(("people",), {asked: "1250000"}))
-    assert (program(asked).answer, engine.count["JudgeSupport"]) == ("1250000", 0)
 
 
 @pytest.mark.parametrize("form", [{}, {"cite": True}])

@@ -7,14 +7,14 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 from fixtures.drawing import at_most
+from fixtures.prompts import PROMPTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa import signatures
 from keqa.signatures.chat_format import adapter
 
 PLAIN = dspy.ChatAdapter(use_json_adapter_fallback=False)
-ALL = [getattr(signatures, name) for name in signatures.__all__]
+ALL = [*PROMPTS.values()]
 
 
 class Answer(dspy.Signature):
@@ -152,7 +152,7 @@ def test_a_hostile_reply_is_a_value_or_a_typed_error_in_no_time(unit, opening):
         assert time.perf_counter() - start < 5
 
 
-@pytest.mark.parametrize("signature", [signatures.DecomposeQuestion, Items, Arguments])
+@pytest.mark.parametrize("signature", [PROMPTS["DecomposeQuestion"], Items, Arguments])
 @pytest.mark.parametrize("closing", ["]", "}", ")", "]})"])
 def test_what_is_full_of_closing_brackets_is_refused_without_being_repaired(signature, closing, monkeypatch):
     repaired: list[str] = []
@@ -163,7 +163,7 @@ def test_what_is_full_of_closing_brackets_is_refused_without_being_repaired(sign
     assert repaired == []
 
 
-@pytest.mark.parametrize("signature", [Reasoned, signatures.ExtendReasoning])
+@pytest.mark.parametrize("signature", [Reasoned, PROMPTS["ExtendReasoning"]])
 def test_what_is_to_be_brief_and_is_not_is_refused_whatever_its_words(signature):
     *others, brief = signature.output_fields
     reply = "\n".join([*(f"[[ ## {name} ## ]]\n{'so ' * 30_000}" for name in others), f"[[ ## {brief} ## ]]\n"])

@@ -46,6 +46,7 @@ def test_no_skill_fell_behind_what_was_recorded(lm, name):
 def test_it_knows_what_it_was_trained_on_often_and_guesses_at_the_rest(lm):
     import random
 
+    from keqa.data.question import Question
     from keqa.lms import Roles
     from keqa.metrics.confidence import auroc
     from keqa.programs.examination import Examination
@@ -60,6 +61,6 @@ def test_it_knows_what_it_was_trained_on_often_and_guesses_at_the_rest(lm):
     for tier in ("often", "never"):
         facts = random.Random(tier).sample(testbed.tiers.of(tier), 30)
         quizzes = [RELATIONS[fact.relation].asks[0].format(e=fact.entity) for fact in facts]
-        scores[tier] = [float(examination(quiz).consistency) for quiz in quizzes]
+        scores[tier] = [float(examination(Question(quiz)).consistency) for quiz in quizzes]
     # 0.96 over 400 facts (keqa testbed boundary); the rest is the chance of so few.
     assert auroc(scores["often"], scores["never"]) > 0.9

@@ -7,8 +7,7 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from keqa.signatures import AnswerFromTrajectory, ChooseAction
-from keqa.signatures.react import written_trajectory
+from keqa.signatures.react import AnswerFromTrajectory, ChooseAction, written_trajectory
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills import SKILLS, Setting
 from keqa.testbed.skills.judging import grafted

@@ -3,16 +3,15 @@
 import dspy
 import pytest
 from dspy.utils import DummyLM
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keqa.data.question import Question
-from keqa.programs.baselines.base import Gathered, Reply, conclude, from_memory, from_passages
+from keqa.programs.baselines.base import Reply, conclude, from_memory, from_passages
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.prediction import RecordBuilder, UnansweredError
+from keqa.programs.stages.picking import merged
 from keqa.retrievers.base import Hit, Passage
-from keqa.signatures import AnswerQuestion
+from keqa.signatures.baselines import AnswerQuestion
 
 ASKED = Question("Who?", "short", [])
 
@@ -25,21 +24,9 @@ def ids(found):
     return [hit.passage.id for hit in found]
 
 
-def test_passages_add_up_without_doubles_to_the_limit():
-    gathered = Gathered(3)
-    gathered.add(hits("a", "b"))
-    assert ids(gathered.add(hits("b", "c", "d"))) == ids(gathered.hits) == ["a", "b", "c"]
-    assert ids(Gathered(4).add_in_turn([hits("a", "b"), hits("c"), hits("a", "d", "e")])) == ["a", "c", "b", "d"]
-
-
-@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=6), st.integers(0, 7))
-def test_what_was_gathered_stays_in_its_place(rounds, most):
-    gathered, before = Gathered(most), []
-    for names in rounds:
-        now = ids(gathered.add(hits(*names)))
-        assert now[: len(before)] == before
-        assert len(now) == len(set(now)) <= most
-        before = now
+def test_searches_are_merged_in_turn_without_doubles_to_the_limit():
+    assert ids(merged([hits("a", "b"), hits("c"), hits("a", "d", "e")], 4)) == ["a", "c", "b", "d"]
+    assert ids(merged([hits("a", "b", "b", "c")])) == ["a", "b", "c"]
 
 
 async def test_an_empty_answer_is_a_failure(scripted):

@@ -5,8 +5,6 @@ What a failure of each prompt leads to is in the stories.
 
 import pytest
 from dspy.lm15 import ContextLengthError, ServerError
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
@@ -113,12 +111,6 @@ def test_unsure_words_are_left_out(sentence, probabilities, query):
     assert masked(sentence, probabilities, 0.4) == query
 
 
-@given(st.lists(st.tuples(st.sampled_from(["Ann", "Oslo", "wrote"]), st.floats(0, 1)), max_size=8), st.floats(0, 1))
-def test_a_query_keeps_sure_words_only(words, beta):
-    query = masked(" ".join(word for word, _ in words), [probability for _, probability in words], beta)
-    assert query.split() == [word for word, probability in words if probability >= beta]
-
-
 def on_server(sentences, likely, retriever, *, first_retrieval=False, **settings):
     """The record, the prompts and the queries of one question, asked of an LM with a probability for each token."""
     left = iter(markers(thought=sentence) for sentence in sentences)
@@ -164,16 +156,6 @@ def test_when_it_searches(retriever, likely, settings, sentences, queried):
     assert (queries, record.answer) == (queried, "Oslo")
     assert record.answer_source == ("passages" if queried else "closed_book")
     assert record.cost.calls == 3
-
-
-@pytest.mark.server
-def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
-    record, prompts, queries = on_server(CHAIN, {}, retriever, first_retrieval=True)
-    assert (queries, record.cost.retrievals, record.cost.calls) == ([QUESTION], 1, 3)
-    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [(QUESTION, CHAIN[0])]
-    assert [passage.text for passage in record.passages] == ["Ann is from Oslo.", "It is by Ann."]
-    assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "passages", " ".join(CHAIN))
-    assert ["It is by Ann." in prompt for prompt in prompts] == [True, False, False]
 
 
 def test_where_flare_states_no_answer_finds_nothing_or_gets_no_probabilities(asked):

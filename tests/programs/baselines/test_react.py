@@ -1,6 +1,5 @@
 """ReAct: DSPy's prompts and loop, with every call counted and recorded."""
 
-import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
 
@@ -42,34 +41,6 @@ def solved(asked):
         return asked(ReAct, agent(actions), *texts, found=found, question=(QUESTION,), **settings)
 
     return solve
-
-
-def test_prompts_are_those_of_dspy(solved, scripted, retriever):
-    def search(query: str) -> str:
-        return {"Who wrote It?": '["Ann wrote It."]', "Where was Ann born?": '["Ann was born in Oslo."]'}[query]
-
-    class _Research(dspy.Signature):
-        """Find out the answer to the question and give it as briefly as possible."""
-
-        question: str = dspy.InputField()
-        answer_type: str = dspy.InputField(default="short")
-        choices: list[str] = dspy.InputField(default=[])
-        answer: str = dspy.OutputField()
-
-    _, ours, _ = solved(TWO_SEARCHES, demonstrations=False)
-    lm, theirs = scripted(agent(TWO_SEARCHES))
-    react = dspy.ReAct(_Research, tools=[search])
-    # Its prompts differ in the words for the tool and the fields; the engine has to know which is which.
-    react.react.signature = react.react.signature.with_instructions(ReAct(retriever("x")).act.signature.instructions)
-    with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
-        react(question=QUESTION, answer_type="short", choices=[])
-    assert theirs.count["ChooseAction"] == 3
-
-    def shown(engine):
-        sections = [prompt.split("Respond with")[0].split("\n\n") for prompt in engine.prompts]
-        return [[section for section in one if section] for one in sections]
-
-    assert shown(ours) == shown(theirs)
 
 
 def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retriever):

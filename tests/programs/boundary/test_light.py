@@ -7,9 +7,6 @@ import re
 import numpy as np
 import pytest
 from fixtures.boundary import make_model
-from fixtures.drawing import at_most
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary import BoundaryError, PromptedModel, model_from, read_model
@@ -83,19 +80,6 @@ def test_what_is_no_answer_is_no_likely_one(answers):
     assert (of_draws["consistency"], of_draws["abstained"], certainty(draws)) == (0.0, len(answers), len(answers))
 
 
-@settings(max_examples=at_most(40))
-@given(
-    st.sampled_from(["quiz", "draft", "draws"]),
-    st.lists(st.tuples(st.none() | st.text(max_size=8), st.none() | st.floats(0, 1)), max_size=6),
-    st.booleans(),
-)
-def test_the_names_of_signals_do_not_depend_on_the_draws(reads, draws, probabilities):
-    made = Draws.of([text for text, _ in draws], [one for _, one in draws])
-    values = signal_values(reads, made, probabilities)
-    assert list(values) == list(signal_values(reads, Draws.of((None,), (None,)), probabilities))
-    assert all(-10 < value < 10 for value in values.values())
-
-
 @pytest.mark.parametrize(("a", "b", "odds"), [(2.0, -1.0, 1.0), (6.0, -1.0, 7.0), (2.0, 0.0, -3.0)])
 def test_a_probability_is_the_calibrated_score_of_signals_and_words(a, b, odds):
     head = Regression(
@@ -140,27 +124,6 @@ def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads
         assert other.judge("Who?", Draws.of(("Bo",), (0.5,), (0.5,))).mastery == logistic(2)
 
 
-@pytest.mark.parametrize(
-    ("draws", "odds"),
-    [
-        (Draws.of(("Bo",), (1.0,), (1.0,)), 3),
-        (Draws.of(("Bo",), (0.0,), (0.0,)), -2),
-        # Further draws are not read; without probabilities the texts are.
-        (Draws.of(("Bo", "Al"), (1.0, 0.1), (1.0, 0.1)), 3),
-        (Draws.of(("Bo",)), math.log(2) - 2),
-    ],
-)
-def test_a_likely_draft_is_known(draws, odds):
-    assert make_model().judge("Who?", draws).mastery == logistic(odds)
-
-
-def test_a_model_that_reads_the_quiz_reads_its_kind():
-    model = make_model("quiz")
-    assert not model.uses_probabilities
-    kinds = [model.judge(quiz, Draws()).mastery for quiz in ("Who governs Halden?", "When was it built?")]
-    assert kinds[0] > 0.9 > 0.5 > kinds[1]
-
-
 def test_where_it_cannot_judge(monkeypatch):
     for reads in ("draft", "draws"):
         with pytest.raises(BoundaryError, match=f"reads {reads}, and nothing was drawn"):
@@ -189,10 +152,6 @@ def test_a_file_there_and_back(tmp_path):
 
 
 LIGHT, PROMPTED = make_model(), PromptedModel(k=64, instruction="x" * 100_000)
-
-
-def test_a_model_may_be_as_large_as_its_limits():
-    assert model_from(PROMPTED.written()) == PROMPTED
 
 
 @pytest.mark.parametrize(

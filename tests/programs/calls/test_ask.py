@@ -29,8 +29,8 @@ from keqa.programs.calls.session import (
 from keqa.programs.stages.stage import Decomposition
 from keqa.retrievers.base import SharedRetriever
 from keqa.retrievers.caching import KeptHits
-from keqa.signatures import AnswerQuiz
 from keqa.signatures.chat_format import adapter
+from keqa.signatures.keqa import AnswerQuiz
 
 
 def session() -> Session:

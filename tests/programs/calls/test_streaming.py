@@ -13,6 +13,7 @@ from fixtures.choosers import NeverKnown, chooser
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 import keqa
+from keqa.data.question import Question
 from keqa.errors import InputError
 from keqa.lms.loops import who_listens
 from keqa.programs import KEQA, UnansweredError
@@ -348,7 +349,9 @@ async def test_an_answer_to_a_part_of_the_question_is_reported_while_it_is_writt
     heard: list[Progress] = []
     wanted = {} if streamed is None else {"streamed": streamed}
     with within(hears=(heard.append,), caller=called):
-        await Session(CallLimiter(1), blocking=False).run(Answering().run("Who sang it?", ["Ann sang it."], **wanted))
+        await Session(CallLimiter(1), blocking=False).run(
+            Answering().run(Question("Who sang it?"), ["Ann sang it."], **wanted)
+        )
     assert heard == ([AnswerPart(0, "Ann")] if streamed else [])
 
 

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 from fixtures.boundary import make_model
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
-from keqa.programs.gate import Draw, Draws, leader, leader_is_fixed
+from keqa.programs.gate import Draw, Draws, as_fraction, leader, leader_is_fixed
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     BoundaryGate,
@@ -26,7 +24,6 @@ from keqa.programs.gates import (
     RandomGate,
     Verdict,
     VoteGate,
-    as_fraction,
 )
 
 QUIZ = "Capital of Norway?"
@@ -171,9 +168,6 @@ def test_the_oracle_tells_a_metric_what_kind_of_answer_is_wanted():
     [
         *[(OracleGate(golds), OSLO, "no gold answer for the quiz 'Capital of N") for golds in ({}, {QUIZ: []})],
         (OracleGate(lambda quiz: None), OSLO, "no gold answer for the quiz 'Capital of Norway"),
-        (RandomGate(HALF), drawn(quiz=""), "text of the quiz"),
-        (ConfidenceGate(), sized(3), "asks for the confidence"),
-        (PromptGate(), drawn(), "asks whether to retrieve"),
         *[
             (ProbabilityGate(), drawn("Oslo", "Oslo", likely=likely, tries=2), "made with their probabilities")
             for likely in ((), (0.9,), (0.9, None))
@@ -208,32 +202,11 @@ def test_what_draws_say():
     assert (draws.first(1).answers, draws.first(1).tries, leader((2, 3, 3)), leader(())) == (("a",), 6, 1, None)
 
 
-def test_whether_there_are_probabilities():
-    def has(answers, likely=()):
-        return Draws.of(answers, likely).has_probabilities
-
-    assert [has(["Oslo"], [0.5]), has(["Oslo", None], [0.5, None]), has([None])] == [True] * 3
-    assert [has(["Oslo"]), has(["Oslo", None]), has([])] == [False] * 3
-
-
 def test_the_random_gate_keeps_its_ratio():
     gate = RandomGate(Fraction(3, 10))
     known = [gate.decide(drawn(*["Oslo"] * 5, quiz=f"quiz {number}")).known for number in range(2000)]
     # The standard deviation of 2000 draws is .01.
     assert known.count(False) / 2000 == pytest.approx(0.3, abs=0.04)
-
-
-SHARES = st.integers(0, 100).map(lambda percent: Fraction(percent, 100))
-
-
-@given(st.text(min_size=1), st.integers(-(2**63), 2**63 - 1), SHARES, SHARES)
-def test_who_retrieves_more_retrieves_for_the_same_and_others(quiz, seed, one, other):
-    def known(share):
-        return RandomGate(share, seed).decide(drawn(*["Oslo"] * 5, quiz=quiz)).known
-
-    low, high = sorted([one, other])
-    assert known(low) or not known(high)
-    assert (known(Fraction(0)), known(Fraction(1))) == (True, False)
 
 
 def test_a_quiz_whose_number_is_the_share_itself_is_not_retrieved_for():

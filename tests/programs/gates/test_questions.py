@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 from fixtures.replies import Replies
-from hypothesis import given
-from hypothesis import strategies as st
 
 import keqa
+from keqa.data.question import Question
 from keqa.programs import KEQA
 from keqa.programs.calls.session import Session
 from keqa.programs.gates import NeverRetrieveGate, PromptGate
@@ -35,17 +34,6 @@ def test_reading(confidence, texts):
     assert list(map(read_confidence, ("150", "-5", "sure", ""))) == [None] * 4
 
 
-@given(st.integers(0, 100))
-def test_what_is_asked_for_is_read_as_it_is_written(percentage):
-    assert read_confidence(str(percentage)) == percentage / 100
-
-
-@given(st.text())
-def test_whatever_is_written_is_a_confidence_or_none(text):
-    confidence = read_confidence(text)
-    assert confidence is None or 0 <= confidence <= 1
-
-
 @pytest.fixture
 def saying(scripted, retriever):
     """A program by a gate whose LM says that it needs no passages and is sure, and its engine."""
@@ -67,13 +55,13 @@ def saying(scripted, retriever):
 )
 def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, reply, failed, cause):
     stage, decides = kind(), kind is RetrievalDecision
-    asked = () if decides else ("Oslo",)
+    asked = (QUIZ,) if decides else (Question(QUIZ), "Oslo")
     told = (
         ("decide_retrieval", cause, "retrieved") if decides else ("state_confidence", cause, "taken for no confidence")
     )
     stage.set_lm(scripted(lambda name, inputs, config: reply)[0])
     session = Session(stage.bound, blocking=True)
-    assert asyncio.run(session.run(stage.run(QUIZ, *asked, number=2))) == failed
+    assert asyncio.run(session.run(stage.run(*asked, number=2))) == failed
     *mended, last = session.degradations
     assert (last.stage, last.cause, last.action, last.quiz, last.touches) == (*told, 2, True)
     assert {(one.action, one.touches) for one in mended} == {("asked again", False)}

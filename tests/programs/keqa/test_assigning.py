@@ -205,11 +205,3 @@ def test_a_subclass_with_a_constructor_of_its_own():
     assert "reasoning" in program.answer.signature.output_fields
     with pytest.raises(ConfigurationError, match="Short: top_k must be a whole number"):
         program.top_k = 0
-
-
-def test_a_saved_method_brings_its_settings_and_their_prompts():
-    saved, loaded = KBM(None, reason=True), KBM(None)
-    saved.recall.demos = [dspy.Example(question="Where?", reasoning="It is known.", answer="Oslo")]
-    loaded.load_state(saved.dump_state())
-    assert loaded.reason
-    assert loaded.recall.demos[0]["reasoning"] == "It is known."

@@ -46,13 +46,6 @@ def test_independent_quizzes_run_side_by_side(programmed, retriever):
     assert program(question=QUESTION).record.degradations == []
 
 
-def test_without_picking_all_top_k_are_kept(ask):
-    prediction, engine = ask(pick=False, top_k=2)
-    second = prediction.record.quizzes[1]
-    assert engine.count["JudgeUtility"] == 0
-    assert [(p.verdict, p.kept) for p in second.passages] == [("unjudged", True), ("unjudged", True)]
-
-
 def test_selected_evidence_goes_beside_the_passages_or_instead(ask):
     for select, passages in ((True, '["Pete Docter was born in 1968."]'), ("instead", "[]")):
         prediction, engine = ask(select=select)

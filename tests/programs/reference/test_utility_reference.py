@@ -10,11 +10,8 @@ from types import SimpleNamespace
 import dspy
 import numpy as np
 import pytest
-from fixtures.drawing import at_most
 from fixtures.one_quiz import REPLIES
 from fixtures.replies import Replies
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
@@ -108,50 +105,7 @@ def test_random_demonstrations_are_the_same_whenever_the_same_is_asked(ten):
     assert random.embedder.batches == [[*(f"{p} quiz" for p in range(1, 11)), *(f"{p} passage" for p in range(1, 11))]]
 
 
-ENTRIES = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(0, 90), st.integers(0, 90), st.booleans()), min_size=1, max_size=25
-)
-
-
-@settings(max_examples=at_most(60))
-@given(ENTRIES, st.integers(0, 90), st.integers(1, 9), st.integers(0, 3), st.sampled_from(["similar", "random"]))
-def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
-    entries = [
-        UtilityEntry(root, f"{quiz} quiz", f"{passage} passage", helpful) for root, quiz, passage, helpful in drawn
-    ]
-    reference = UtilityReference(Angle(), k=k, least=least, variant=variant).fit(entries)
-    with leaving_out("a"):
-        found = [(d.quiz, d.passage, d.helpful) for d in reference(f"{place} quiz", f"{place} passage")]
-    own = {(e.quiz, e.passage, e.helpful) for e in entries if e.root == "a"}
-    allowed = {(e.quiz, e.passage, e.helpful) for e in entries} - own
-    assert len(found) == len(set(found)) == min(k, len(allowed))
-    assert set(found) <= allowed
-    for label in (True, False):
-        there = sum(one[2] is label for one in allowed)
-        assert sum(one[2] is label for one in found) >= min(least, k // 2, there)
-
-    def angle(one: tuple[str, str, bool]):
-        gaps = [abs(int(text.split()[0]) - place) / 100 for text in one[:2]]
-        return float(np.cos(gaps).sum())
-
-    if variant == "similar":
-        cosines = [angle(one) for one in found]
-        assert cosines == pytest.approx(sorted(cosines), abs=1e-5)
-        if least == 0:
-            assert cosines == pytest.approx(sorted(map(angle, allowed))[-len(found) :] if found else [], abs=1e-5)
-
-
 # Embedding, saving and copies.
-
-
-def test_the_passages_of_a_quiz_are_embedded_in_one_batch(ten):
-    ten.embedder.batches.clear()
-    ten.prepare("0 quiz", ["1 one", "2 two"])
-    ten("0 quiz", "1 one")
-    ten("0 quiz", "2 two")
-    ten.prepare("0 quiz", ["2 two", "3 three"])
-    ten.prepare("0 quiz", [])
-    assert ten.embedder.batches == [["0 quiz", "1 one", "2 two"], ["3 three"]]
 
 
 def test_its_state_is_json_and_comes_back(ten):
@@ -162,8 +116,8 @@ def test_its_state_is_json_and_comes_back(ten):
     other = UtilityReference(Angle(), k=1, variant="none").load_state(state)
     assert (other.entries, other.settings()) == (ten.entries, ten.settings())
     assert lookup(other) == lookup(ten)
-    assert other.signature_of_entries == ten.signature_of_entries
-    assert other.fit(other.entries[1:]).signature_of_entries != ten.signature_of_entries
+    assert other.index.signature == ten.index.signature
+    assert other.fit(other.entries[1:]).index.signature != ten.index.signature
     # A state brings its embedder.
     state = UtilityReference("hashing").fit([entry(1, True)]).dump_state()
     assert isinstance(UtilityReference(Angle()).load_state(state).embedder, HashingEmbedder)
@@ -186,10 +140,10 @@ def test_a_state_that_is_none_is_refused(ten, change):
 
 def test_vectors_made_once_serve_again_and_those_of_something_else_are_refused(ten):
     angle = Angle()
-    vectors = ten.vectors()
+    vectors = ten.index.vectors()
     other = UtilityReference(angle, k=4).fit(ten.entries, vectors)
     assert angle.batches == [["1 quiz", "1 passage"]]
-    assert np.array_equal(other.vectors(), vectors)
+    assert np.array_equal(other.index.vectors(), vectors)
     assert lookup(other) == lookup(ten)
     for wrong in (vectors[1:], vectors[::-1], vectors[:, :-1]):
         with pytest.raises(ConfigurationError, match="the vectors are not those"):
@@ -328,7 +282,7 @@ class _Letters:
 def test_a_pair_is_embedded_as_two_texts_or_as_one(tmp_path):
     entries = [UtilityEntry("1", "Ann?", "Zebra.", True), UtilityEntry("2", "Bo?", "Yak.", True)]
     apart, joint = (UtilityReference(_Letters(), k=1, least=0, form=form).fit(entries) for form in ("apart", "joint"))
-    assert (apart.vectors().shape, joint.vectors().shape) == ((2, 52), (2, 26))
+    assert (apart.index.vectors().shape, joint.index.vectors().shape) == ((2, 52), (2, 26))
     # The passage speaks for the second, the quiz for the first: as one text only the quiz begins it.
     assert [one.quiz for one in joint("Ann?", "Yak.")] == ["Ann?"]
     assert "form" not in apart.settings()

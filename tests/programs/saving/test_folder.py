@@ -250,7 +250,7 @@ def test_embeddings_of_a_model_are_saved(program, tmp_path):
     vectors = np.load(tmp_path / "program" / "reference.npy", allow_pickle=False)
     assert vectors.shape == (12, 2048)
     reference = keqa.load(tmp_path / "program", None, embedder=Embedder()).picking.reference
-    assert np.array_equal(reference.vectors(), vectors)
+    assert np.array_equal(reference.index.vectors(), vectors)
     # By another name, the same.
     assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
     with pytest.raises(ConfigurationError, match="the vectors are not those"):
@@ -272,7 +272,7 @@ def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, mo
     assert str(tmp_path).encode() not in b"".join(path.read_bytes() for path in (tmp_path / "program").iterdir())
     elsewhere = Embedder(tmp_path / "there" / "minilm")
     loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere)
-    assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
+    assert np.array_equal(loaded.picking.reference.index.vectors(), program.picking.reference.index.vectors())
     opened = []
     monkeypatch.setattr("keqa.programs.reference.embedding.open_model", lambda name: opened.append(name) or elsewhere)
     with pytest.raises(ConfigurationError, match=r"names the embedding model 'minilm' .*keqa\.load\(…, embedder=NAME"):
@@ -280,7 +280,7 @@ def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, mo
     assert opened == []
     loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere.name)
     assert opened == [elsewhere.name]
-    assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
+    assert np.array_equal(loaded.picking.reference.index.vectors(), program.picking.reference.index.vectors())
 
 
 # Other language models.

@@ -5,14 +5,13 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import KEQA
-from keqa.programs.gates import ProbabilityGate, as_fraction
+from keqa.programs.gate import as_fraction
+from keqa.programs.gates import ProbabilityGate
 from keqa.programs.stages.probabilities import likelihood, likelihoods_of
 
 
@@ -45,13 +44,6 @@ MARKED, DONE = [("[[ ## answer ## ]]", 0.1)], [("[[ ## completed ## ]]", 0.1)]
 )
 def test_only_the_tokens_of_the_output_count(tokens, name, probability):
     assert likelihood(logs(*tokens), name)[0] == (None if probability is None else pytest.approx(probability))
-
-
-@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8))
-def test_the_mean_lies_between_its_tokens(probabilities):
-    tokens = logs(*[(f"w{position} ", probability) for position, probability in enumerate(probabilities)])
-    found, _ = likelihood(tokens)
-    assert min(probabilities) - 1e-9 <= found <= max(probabilities) + 1e-9
 
 
 def openai(*probabilities):

@@ -4,8 +4,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
@@ -55,18 +53,6 @@ def test_triples_are_one_text_and_a_call_is_one_batch(monkeypatch):
     similarity(["e | f | ?"], ["Two.", "Three."])
     assert batches == [["a | b | ?, c | d | ?", "One.", "Two."], ["e | f | ?", "Three."]]
     assert similarity.name == "mine"
-
-
-WORDS = st.lists(st.sampled_from(["ann", "berg", "mayor", "harbour", "old", "fish", "town"]), min_size=1, max_size=5)
-TEXTS = st.lists(WORDS.map(" ".join), min_size=1, max_size=8, unique=True)
-
-
-@given(WORDS.map(" ".join), TEXTS)
-def test_the_order_is_that_of_the_euclidean_distance(wanted, candidates):
-    scores = EmbeddingSimilarity("hashing")([wanted], candidates)
-    rows = HashingEmbedder().embed([wanted, *candidates])
-    distances = np.linalg.norm(rows[1:] - rows[0], axis=1)
-    assert np.square(distances) == pytest.approx(2 - 2 * np.array(scores), abs=1e-5)
 
 
 def test_a_name_a_function_or_words(monkeypatch):

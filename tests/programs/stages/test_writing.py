@@ -1,7 +1,6 @@
 """Written answers: prose, lists and tables with citations, of which what no passage carries is left out."""
 
 import json
-import threading
 
 import pytest
 
@@ -91,14 +90,6 @@ def test_a_sentence_without_citations_is_given_that_of_a_passage_that_has_its_wo
     assert (prediction.text, prediction.sources[0]["text"]) == ("Hotels are paid up to 120 euros [1].", HOTELS)
     assert [one.citations for one in prediction.record.written.statements] == [[1], []]
     assert engine.count["JudgeSupport"] == 0
-
-
-@pytest.mark.parametrize(("support", "given"), [("partially", True), ("no", False)])
-def test_other_words_are_for_the_judge(asked, support, given):
-    reply = replies({"text": "Train journeys are paid in full and booked ahead gladly [1]."}, support=support)
-    prediction, engine = asked(POLICY, TRAINS, reply=reply)
-    assert [one.given for one in prediction.record.written.statements] == [given]
-    assert engine.count["JudgeSupport"] == 1
 
 
 def test_findings_and_the_passages_of_all_quizzes_are_written_from_and_the_short_answer_stays(asked):
@@ -219,13 +210,6 @@ def test_a_list_tells_how_many_items_there_are_by_now(scripted, retriever):
     assert str(told[-1]) == "Listed 3 from 5 passages"
 
 
-def test_items_of_one_name_are_one_with_all_their_citations(asked):
-    prediction, _ = asked(EVERYONE, *WORKERS, reply=replies(listing))
-    assert prediction.text == "- Ann [1][3]\n- Cleo [2]\n- Eva [4]"
-    assert [one["text"] for one in prediction.sources] == [WORKERS[0], WORKERS[2], WORKERS[3], WORKERS[4]]
-    assert (prediction.record.written.looked_at, prediction.record.written.more) == (5, False)
-
-
 @pytest.mark.parametrize(("sentences", "given"), [(1, True), (2, False), (10, False)])
 def test_a_passage_that_is_copied_is_no_item(asked, sentences, given):
     passage = f"Ann works in Bremen. {'She has her desk beside the window that leads to the yard. ' * sentences}"
@@ -265,13 +249,6 @@ def test_what_says_nothing_but_what_was_asked_is_left_out(asked, question, style
     [one] = prediction.record.written.statements
     assert (one.given, "nothing but what was asked" in one.why) == (given, not given)
     assert engine.count["JudgeSupport"] == 0
-
-
-@pytest.mark.parametrize(("support", "given"), [("fully", True), ("no", False)])
-def test_a_name_of_the_question_is_an_item_by_what_the_judge_says(asked, support, given):
-    reply = replies({"items": '["Hamlet [1]"]'}, support=support)
-    prediction, _ = asked("List all characters of Hamlet", "The hero of Hamlet is Hamlet.", reply=reply)
-    assert (prediction.text == "- Hamlet [1]") == given
 
 
 @pytest.mark.parametrize(
@@ -315,11 +292,28 @@ def test_a_passage_may_be_cited_by_what_it_is_called(asked, cited):
     assert (prediction.text, engine.count["JudgeSupport"]) == (f"**Trains** are paid in full {told}.", 0)
 
 
-@pytest.mark.parametrize(("support", "given"), [("fully", True), ("no", False)])
-def test_what_passages_say_not_to_be_so_is_for_the_judge(asked, support, given):
-    reply = replies({"text": "Flights are reimbursed [1]."}, support=support)
-    prediction, _ = asked(POLICY, "Trains are paid. Flights are not reimbursed.", reply=reply)
-    assert [one.given for one in prediction.record.written.statements] == [given]
+JOURNEYS, FLIGHTS = "Train journeys are paid in full and booked ahead gladly [1].", "Flights are reimbursed [1]."
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "written", "whole", "rest"),
+    [
+        (POLICY, [TRAINS], {"text": JOURNEYS}, JOURNEYS, ""),
+        (POLICY, ["Trains are paid. Flights are not reimbursed."], {"text": FLIGHTS}, FLIGHTS, ""),
+        # A name of the question, and an item from a passage about something else.
+        (
+            "List all names in Hamlet",
+            ["The hero of Hamlet is Hamlet."],
+            {"items": '["Hamlet [1]"]'},
+            "- Hamlet [1]",
+            "",
+        ),
+        (EVERYONE, WORKERS, {"items": "- Ann [1]\n- Ben [2]"}, "- Ann [1]\n- Ben [2]", "- Ann [1]"),
+    ],
+)
+def test_what_words_do_not_decide_is_for_the_judge(asked, question, texts, written, whole, rest):
+    told = [asked(question, *texts, reply=replies(written, support=one))[0] for one in ("partially", "no")]
+    assert [one.record.written.text for one in told] == [whole, rest]
 
 
 def test_a_sentence_does_not_tell_something_else_than_what_was_asked(asked):
@@ -333,12 +327,6 @@ def test_what_looks_like_a_refusal_and_stands_in_the_passages_is_written(asked):
     text = "Jonas Albrecht works in Bremen"
     prediction, _ = asked("Tell me about Jonas.", f"{text}.", reply=replies({"text": f"{text} [1]."}))
     assert prediction.text == f"{text} [1]."
-
-
-@pytest.mark.parametrize(("support", "given"), [("fully", "- Ann [1]\n- Ben [2]"), ("no", "- Ann [1]")])
-def test_an_item_from_a_passage_about_something_else_is_for_the_judge(asked, support, given):
-    reply = replies({"items": "- Ann [1]\n- Ben [2]"}, support=support)
-    assert asked(EVERYONE, *WORKERS, reply=reply)[0].text == given
 
 
 def test_items_stand_without_bullets_and_numbers(asked):
@@ -418,25 +406,6 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
         *["the sea [1]", "9 m [1]", "347 km [1]"]
     ]
     assert len(sources_of(prediction.record)) == 2
-
-
-def test_the_cells_of_a_table_are_judged_side_by_side(asked):
-    both = threading.Barrier(2)
-    written = {"subjects": '["Nile", "Thames"]', "rows": '["course | flows northward [1] | flows eastward [2]"]'}
-    reply = replies(written, support="fully")
-
-    def waiting(name, inputs, config):
-        if name == "JudgeSupport":
-            both.wait(timeout=10)
-        return reply(name, inputs, config)
-
-    texts = "The Nile flows to the north.", "The Thames flows to the east."
-    prediction, _ = asked("Compare the Nile and the Thames.", *texts, reply=waiting)
-    why = "the passages lack “{}”; judged: fully"
-    assert [one.why for one in prediction.record.written.statements] == [
-        why.format("northward"),
-        why.format("eastward"),
-    ]
 
 
 STYLES = {
