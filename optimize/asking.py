@@ -87,7 +87,7 @@ class Origins:
             for demo in predictor.demos:
                 name = demonstration_digest(demo, predictor.signature)
                 # DSPy's optimizers take whole training examples, too.
-                own = [examples[demo["root"]]] if demo.get("root") in examples else []
+                own = [examples[demo["id"]]] if demo.get("id") in examples else []
                 roots = [*self._roots.get(name, ()), *own]
                 found |= {name: roots} if roots else {}
         return program.learned.and_from((), (), found)

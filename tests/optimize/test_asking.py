@@ -74,7 +74,7 @@ def test_where_demonstrations_come_from_is_known_by_what_they_show():
     program, origins = KEQA(None), Origins()
     answer, quiz = program.answering.answer, program.examination.quiz
     answer.demos = [dspy.Example(question="Whose?", answer="own"), dspy.Example(question="Whose?", answer="lost")]
-    quiz.demos = [dspy.Example(root="c", quiz="Whole?", answer="x")]
+    quiz.demos = [dspy.Example(id="c", quiz="Whole?", answer="x")]
     origins.add(answer.signature, {"question": "Whose?", "answer": "own"}, TRUE)
     program.learned = program.learned.and_from([CHOICE], [])
     found = origins.known_to(program)

@@ -399,7 +399,7 @@ def test_the_metric_of_an_optimizer_gets_examples_as_they_were_given(setting, co
     seen = set()
 
     def noting(example, prediction, trace=None):
-        seen.add((example.root, example.get("region")))
+        seen.add((example.id, example.get("region")))
         return True
 
     world = setting(train=2, val=1)

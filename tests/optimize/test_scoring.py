@@ -73,7 +73,7 @@ def test_a_question_from_elsewhere_has_the_usual_fields():
     found = as_metric(lambda example, prediction, trace=None: bool(seen.append(example)))
     score_of(found, as_example({"question": "Who?", "answers": ["Ann", "A."]}), ANSWER)
     assert (seen[0].question, seen[0].answer, seen[0].answers) == ("Who?", "Ann", ["Ann", "A."])
-    assert sorted(seen[0].inputs().keys()) == ["answer_type", "choices", "question", "root"]
+    assert sorted(seen[0].inputs().keys()) == ["answer_type", "choices", "id", "question"]
 
 
 @pytest.mark.parametrize("metric", [lambda: 1.0, lambda one: 1.0, 5, "f1"])

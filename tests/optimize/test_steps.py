@@ -24,7 +24,6 @@ from keqa.optimize.asking import Asking, Trace
 from keqa.optimize.compile import compile_program
 from keqa.optimize.finetuning import check_finetunable, finetune, right_calls, save_lms
 from keqa.optimize.options import Options
-from keqa.optimize.reference import Labels, UtilityEntries
 from keqa.optimize.tuning import GRID
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
@@ -107,19 +106,11 @@ def test_fine_tuned_language_models_are_saved_beside_the_program(taught, tmp_pat
     assert about["finetuned_on"]["picking.judge"] == 4
 
 
-@pytest.mark.parametrize(
-    ("count", "named"), [(1, "t0"), (5, "t0, t1, t2, t3, t4"), (6, "t0, t1, t2, t3, t4 and 1 more")]
-)
-def test_what_keeps_a_reference_small_is_told(setting, monkeypatch, count, named):
-    lost = {f"t{number}": Labels(lost=Counter({"LMServerError": 2})) for number in range(count)}
-    few = {"t9": Labels(problems=["no passage was found", "nor any other"])}
-    monkeypatch.setattr(compiling, "build_reference", lambda *_: UtilityEntries(lost | few))
+def test_without_an_entry_there_is_no_reference(setting, monkeypatch):
+    monkeypatch.setattr(compiling, "build_reference", lambda *_: ([], ["a problem"]))
     found = compiled(setting(train=2, val=1), optimizer="none")
-    assert found.report.problems == [
-        "training question t9: no passage was found; nor any other",
-        f"{2 * count} passages have no label, since a call failed with LMServerError: of training questions {named}",
-        "no passage made an answer better or worse, so there is no utility reference",
-    ]
+    none = "no passage made an answer better or worse, so there is no utility reference"
+    assert found.report.problems == ["a problem", none]
     assert (found.report.reference, found.report.chosen) == ({}, [AS_IT_IS])
     assert found.program.picking.reference is None
 
@@ -131,7 +122,7 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monk
             return {"helpful": "married" in inputs["passage"] and not (shown and misled)}
 
     entries = [UtilityEntry("t0", "To whom is Mayor0 married?", text, text != "b") for text in "abc"]
-    monkeypatch.setattr(compiling, "build_reference", lambda *_: UtilityEntries({"t0": Labels(entries)}))
+    monkeypatch.setattr(compiling, "build_reference", lambda *_: (entries, []))
     world = setting(Misled(), train=2, val=val)
     found = compiled(world, optimizer="none")
     report, reference = found.report, found.program.picking.reference
