@@ -99,10 +99,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
 def optimize(
     program: Program, trainset: Sequence[Example], valset: Sequence[Example], asking: Asking, options: Options
 ) -> Program:
-    """What an optimizer makes of a copy of a program, on the same language models by role.
-
-    A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or of steps (SIMBA).
-    """
+    """What an optimizer makes of a copy of a program, on the same language models by role."""
     optimizer, name, lm = options.optimizer, options.optimizer_name, options.reflection_lm
     shown = tunable(program, "gepa" if isinstance(optimizer, dspy.GEPA) else name)
     limited = name == "gepa" and isinstance(options.budget, int)
@@ -225,7 +222,10 @@ class Student(dspy.Module):
 def ready_made(
     options: Options, lm: Any, student: Student, metric: Any, asking: Asking, train: int, val: int
 ) -> tuple[Teleprompter, dict[str, Any]]:
-    """The teleprompter that a name stands for, and what its run takes besides so many questions."""
+    """The teleprompter that a name stands for, and what its run takes besides so many questions.
+
+    A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or of steps (SIMBA).
+    """
     name, budget, seed = options.optimizer, options.budget, options.seed
     number, threads = isinstance(budget, int), {"num_threads": asking.in_flight}
     if name == "gepa":

@@ -34,15 +34,13 @@ _NAMED = 5
 
 @dataclass
 class Labels:
-    """What came of a training question, or of a part of it.
-
-    `lost` counts passages without a label by the error that their call failed with; `passing` is why another attempt
-    may fare better.
-    """
+    """What came of a training question, or of a part of it."""
 
     entries: list[UtilityEntry] = field(default_factory=list)
+    # Passages without a label, by the error that their call failed with.
     lost: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    # Why another attempt may fare better.
     passing: str = ""
     calls: int = 0
 

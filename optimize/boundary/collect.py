@@ -144,10 +144,7 @@ def collect(
     split: str = "",
     progress: Progress = silent,
 ) -> Collected:
-    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds.
-
-    Open Chinese answers that are not exactly right are judged by `judge_lm`, where it is given (see `contains`).
-    """
+    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds."""
     asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")
@@ -202,7 +199,7 @@ def contains(lm: Any, predicted: str, answer: str) -> bool:
 
 def write_collected(collected: Collected, path: Path) -> None:
     """Write what was collected to a file that only its owner may read: a header, then a line a quiz."""
-    header = _Header(dataset=collected.dataset, split=collected.split, lm=collected.lm, tries=collected.tries)
+    header = _Header(**{name: getattr(collected, name) for name in ("dataset", "split", "lm", "tries")})
     lines = [one.model_dump_json() for one in (header, *collected.quizzes)]
     write_private(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
@@ -248,6 +245,7 @@ def _collected(
     reference: str | None,
     judge: Callable[[str, str], bool] | None,
 ) -> CollectedQuiz:
+    # Open Chinese answers that are not exactly right are judged, where somebody can.
     judged = judge if asked.answer_type == "short" and is_chinese(str(asked.quiz.resolved)) else None
     draws = []
     for draw in found.made:

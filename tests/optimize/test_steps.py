@@ -271,8 +271,8 @@ def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_d
     # Those of a predictor are not one after the other.
     assert sum(one != other for one, other in pairwise(objectives)) > 5
     assert found.conversations == COUNTS
-    assert {found.lms.task, found.lms.consistency, found.lms.utility} == {lm.becomes}
-    assert (found.lms.boundary, found.folders, found.program.picking.reference) == (None, {}, None)
+    assert {found.program.lms.task, found.program.lms.consistency, found.program.lms.utility} == {lm.becomes}
+    assert (found.program.lms.boundary, found.folders, found.program.picking.reference) == (None, {}, None)
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
     assert [predictor.demos for predictor in found.program.predictors()] == [[]] * 7
     # The program itself stays as it is.
@@ -289,7 +289,7 @@ def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting, tr
     for lm, learned in ((task, OF_TASK), (consistency, OF_CONSISTENCY), (utility, OF_UTILITY)):
         [how] = lm.trained
         assert sorted(shown(how["train_data"])) == sorted(learned)
-    assert found.lms == keqa.Roles(task.becomes, consistency.becomes, utility.becomes, boundary)
+    assert found.program.lms == keqa.Roles(task.becomes, consistency.becomes, utility.becomes, boundary)
     assert found.folders == {"task": Path("t")}
     assert found.program.examination.same.lm is consistency.becomes
     assert found.program.picking.judge.lm is utility.becomes
@@ -306,7 +306,7 @@ def test_other_methods_learn_from_their_right_answers(setting, trainable, tune):
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
     # One that no part of the program asks is not trained.
     assert other.trained == []
-    assert (found.lms, found.folders) == (keqa.Roles(lm.becomes, other, other), {"task": Path("t")})
+    assert (found.program.lms, found.folders) == (keqa.Roles(lm.becomes, other, other), {"task": Path("t")})
 
 
 def test_only_questions_that_came_out_right_are_learned_from(taught, tune):
@@ -334,8 +334,8 @@ def test_a_language_model_with_nothing_to_learn_stays_with_its_demonstrations(se
     program.answering.answer.demos = [dspy.Example(quiz="Who?", passages=["Ann."], answer="Ann")]
     found = tune(world)
     assert (utility.trained, len(task.trained)) == ([], 1)
-    assert found.lms.task is found.lms.consistency is task.becomes
-    assert found.lms.utility is utility
+    assert found.program.lms.task is found.program.lms.consistency is task.becomes
+    assert found.program.lms.utility is utility
     assert (found.program.picking.judge.lm, found.program.answering.answer.lm) == (utility, task.becomes)
     assert (found.program.picking.judge.demos, found.program.answering.answer.demos) == ([demo], [])
     assert found.program.picking.reference is f1
