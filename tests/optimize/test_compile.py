@@ -138,7 +138,7 @@ def test_killed_anywhere_it_goes_on_makes_no_call_twice_and_ends_alike(world, co
     world = partial(world, train=4, val=2)
     whole = compiled(world(name), folder="whole")
     total = whole.report.spent.calls
-    for after in (2, total // 3, total // 2, total - 3):
+    for after in (2, total // 2):
         with pytest.raises(killed):
             compiled(world(name, killed_after=after, workers=1), folder=f"killed {after}")
         made = world(name)

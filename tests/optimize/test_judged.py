@@ -11,7 +11,7 @@ import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match, f1
-from keqa.optimize.alignment import Settled, gold_answers, gold_quizzes, settled_quizzes
+from keqa.optimize.alignment import gold_answers, gold_quizzes, settled_quizzes
 from keqa.optimize.judged import judged, teaching
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Failure, QuestionRecord, QuizRecord
@@ -300,20 +300,6 @@ def test_a_choice_that_is_the_question_is_settled_as_one():
     # One of several quizzes is not the question, though it reads like it.
     twice = story.model_copy(update={"quizzes": [quiz, quiz.model_copy(update={"index": 2})]})
     assert settled_quizzes(example, twice) == []
-
-
-@pytest.mark.parametrize(
-    ("settled", "answer", "form"),
-    [
-        (Settled.whole(EXAMPLE), "1926-09-01", "1926-09-01"),
-        (Settled.whole(EXAMPLE), "September 1926", "1 September 1926"),
-        (Settled.whole(EXAMPLE), "nonsense", "1 September 1926"),
-        (Settled(None, ("Oslo", "Rome"), "choice", ("Oslo", "Rome")), "b", "Rome"),
-        (Settled(None, ("yes", "no"), "yes/no"), "No, never", "no"),
-    ],
-)
-def test_the_closest_alias_is_the_form_to_learn(settled, answer, form):
-    assert settled.in_form(answer) == form
 
 
 def test_gold_quizzes_are_resolved_by_gold_answers():

@@ -78,7 +78,7 @@ def test_a_program_goes_on_with_its_fine_tuned_language_model(taught, tmp_path):
 @pytest.mark.parametrize(
     ("does", "val", "kept"),
     # One question proves nothing.
-    [(MUTE, 4, False), (MUTE, 2, False), (MUTE, 1, True), ({}, 2, True)],
+    [(MUTE, 2, False), (MUTE, 1, True), ({}, 2, True)],
 )
 def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(taught, trainable, town, does, val, kept):
     other = trainable(town(**does))
@@ -169,10 +169,6 @@ def test_a_program_is_compiled_into_an_adapter(tmp_path):
     lms = build_roles(f"transformers/{tmp_path / 'small.lm'}", cache=False)
     loaded = keqa.load(tmp_path / "small", open_encyclopedia(), lms)
     assert len({str(one(train[0].question).answer) for one in (found, loaded)}) == 1
-    again = keqa.compile(program, train, val, **how)
-    assert (again.report.spent.calls, again.report.after) == (0, found.report.after)
-    with pytest.raises(ConfigurationError, match="is fine-tuned already: give its base"):
-        keqa.compile(found.program, train, val, optimizer="finetune", tuning=False)
 
 
 def test_language_models_that_cannot_be_trained_are_refused_before_any_call(setting, trainable, tmp_path):
@@ -426,10 +422,3 @@ def test_language_models_are_copied_beside_their_program_and_replace_nothing_els
         save_lms({"task": one}, tmp_path / "small")
     with pytest.raises(InputError, match=r"other\.lm cannot be written: .*No such file"):
         save_lms({"task": tmp_path / "gone"}, tmp_path / "other")
-
-
-def test_options_of_a_training_are_read_from_a_command_line():
-    from keqa.cli.compile import read_training
-
-    assert read_training("epochs=3, rate=0.001,method=full") == {"epochs": 3, "rate": 0.001, "method": "full"}
-    assert read_training(None) == {}

@@ -323,23 +323,6 @@ def program(retriever):
     return make
 
 
-def test_what_is_tried_where_nothing_is_said():
-    assert {
-        "tries": (3, 5),
-        "threshold": ("0.4", "0.6", "0.8", "1"),
-        "temperature": (0.7, 1.0),
-        "top_k": (2, 3, 5, 10),
-        "list_step": (1, 3),
-        "expand": (0, 3),
-        "settle": ("draft", "reading", "quizzes", "cascade"),
-        **dict.fromkeys(SWITCHES, BOTH),
-        "top_p": (None, 0.9),
-        "pick": (True, False),
-        "on_nothing_helpful": ("largest_cluster", "closed_book"),
-        "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
-    } == GRID
-
-
 def test_the_programs_own_values_come_first_and_none_twice(program):
     found = values_to_try(program(), SOME)
     assert [found[name] for name in ("threshold", "tries", "top_k", "temperature", "top_p")] == [
@@ -358,14 +341,6 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
     for predictor in tuned.predictors():
         predictor.lm.finetuned = True
     assert (values_to_try(tuned, SOME)["draft"], values_to_try(tuned, SOME)["cite"]) == ((False,), (False,))
-
-
-def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
-    unexamined = values_to_try(program(examine=False), SOME)
-    assert (unexamined["tries"], unexamined["threshold"], unexamined["top_k"]) == ((3,), ("2/3",), (2, 1))
-    assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
-    # A gate that cannot be made again keeps its threshold.
-    assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
 
 
 class Doubting:

@@ -15,19 +15,16 @@ from fixtures.assessing import assessing, said
 from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.lms import build_lm, build_roles
 from keqa.lms.local.training import FineTuned, TrainingConversation, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_light, train_prompted
 from keqa.optimize.boundary import train as training
 from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels, shares
-from keqa.programs.boundary import BoundaryError, FinetunedModel, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel
 from keqa.programs.boundary.light import root_digest
 from keqa.programs.gate import Draws
-from keqa.programs.gates import BoundaryGate
-from keqa.programs.keqa import KEQA
 from keqa.signatures.boundary import assessment_prompt
 
 
@@ -249,33 +246,3 @@ def test_a_fine_tuned_model_sees_passages_and_the_others_do_not(tune, monkeypatc
     monkeypatch.setattr("keqa.optimize.boundary.train.MOST_EXAMPLES", 20)
     assert len(train_prompted([both], lm, k=4, show="nearest").model.examples) == 20
     assert not any("Of Who" in prompt for prompt in engine.prompts)
-
-
-def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune):
-    with pytest.raises(InputError, match="of a test split"):
-        tune([towns(split="test")])
-    with pytest.raises(ConfigurationError, match="no option 'epoch' of training"):
-        tune([towns()], training={"epoch": 2})
-
-
-@pytest.mark.model
-def test_a_fine_tuned_model_is_kbms(tmp_path):
-    pytest.importorskip("peft")
-    how = {"method": "lora", "rank": 2, "epochs": 1, "batch": 16}
-    trained = train_finetuned([towns(24)], "keqa/tiny", tmp_path / "boundary.json.lm", training=how, soft_labels=True)
-    model = trained.model
-    assert isinstance(model, FinetunedModel)
-    assert trained.held_out.quizzes == 6
-    assert (model.reads, model.kind, model.about["soft_labels"]) == ("quiz", "finetuned", True)
-    # One that knows nothing of JSON yet is asked for each field by itself.
-    judged = model.judge("Who governs Town1?", Draws())
-    assert 0 <= judged.mastery <= 1
-    assert 0 <= judged.certainty <= 1
-    file = tmp_path / "boundary.json"
-    file.write_text(json.dumps({**model.written(), "lm": "boundary.json.lm"}))
-    assert read_model(file).judge("Who governs Town1?", Draws()) == judged
-    own = build_lm(f"transformers/{tmp_path / 'boundary.json.lm'}", cache=False)
-    lms = build_roles("keqa/tiny", boundary_lm=own)
-    program = KEQA(lambda query: [], lms=lms, gate=BoundaryGate({**model.written()}))
-    record = program(question="Who governs Marton?").record
-    assert record.cost.by_role["boundary"].calls >= len(record.quizzes)

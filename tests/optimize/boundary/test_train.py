@@ -116,15 +116,6 @@ def test_a_quiz_that_was_collected_twice_counts_once():
     assert len(checked_quizzes([Collected(some(15, 5)), Collected(some(15, 5, choices=("Bo", "Al")))])) == 30
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_answers_of_one_kind_have_no_boundary(right):
-    with pytest.raises(InputError, match="every answer from memory is right, or every one wrong"):
-        checked_quizzes([Collected(some(20, 5, right=(right, right)))])
-    # One answer of the other kind is enough to go on.
-    mixed = [*some(19, 5, right=(right, right)), *some(1, 5, right=(not right,), start=19)]
-    assert checked_quizzes([Collected(mixed)]) == mixed
-
-
 def test_an_embedder_from_elsewhere_is_refused():
     with pytest.raises(ConfigurationError, match="someone/model"):
         train_light([towns(40)], embedder="someone/model")
