@@ -129,7 +129,7 @@ def test_the_way_that_a_language_model_is_good_at_is_kept(
     assert (found.program.settle, found.report.settings["settle"]) == (kept, ("quizzes", kept))
     assert found.report.settling["kept"] == kept
     assert found.report.settling["why"].startswith(why)
-    assert found.report.after_score.mean == max(scores)
+    assert found.report.intervals["after"].mean == max(scores)
     found.save(tmp_path / "program")
     about = json.loads((tmp_path / "program" / "program.json").read_text())["about"]
     assert about["settling"] == found.report.settling
@@ -145,7 +145,7 @@ def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(set
     found = compiled(setting(JudgesBadly(), on_nothing_helpful="closed_book"), grid=grid)
     assert (found.report.settling["kept"], found.program.settle, found.program.pick) == ("reading", "reading", False)
     assert found.report.settings["pick"] == (True, False)
-    assert found.report.after_score.mean == 1.0
+    assert found.report.intervals["after"].mean == 1.0
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_one_reading_is_also_tried_after_a_chain_of_thought(setting, town, compi
     grid = {name: values for name, values in ONLY_WAYS.items() if name != "reason"}
     found = compiled(setting(Reasons(), train=4), grid=grid)
     assert (found.report.settling["kept"], found.program.settle, found.program.reason) == ("reading", "reading", True)
-    assert found.report.after_score.mean == 1.0
+    assert found.report.intervals["after"].mean == 1.0
 
 
 def test_one_reading_is_also_tried_over_further_passages(setting, town, compiled):
@@ -181,7 +181,7 @@ def test_one_reading_is_also_tried_over_further_passages(setting, town, compiled
 
     grid = {name: values for name, values in ONLY_WAYS.items() if name != "expand"}
     found = compiled(setting(Further(), train=4, top_k=1, pick=False), grid=grid)
-    assert (found.program.settle, found.program.expand, found.report.after_score.mean) == ("reading", 3, 1.0)
+    assert (found.program.settle, found.program.expand, found.report.intervals["after"].mean) == ("reading", 3, 1.0)
 
 
 def mixed(town, **kwargs):
@@ -308,7 +308,7 @@ def test_choosers_of_the_user_are_tuned_with(setting, town, compiled):
     world = setting(reads(town), settle="cascade", chooser=never)
     found = compiled(world, grid=ONLY_WAYS | {"top_k": (1, 2)})
     assert (found.report.settling, found.program.settle, found.program.chooser) == (None, "cascade", never)
-    assert found.report.after_score.mean == 1.0
+    assert found.report.intervals["after"].mean == 1.0
     # It prefers what memory guesses to what is read.
     remembers = chooser(0.5, {"draft": 0.9, "reading": 0.1})
     world = setting(takes_apart(town), threshold=1, tries=2, arbiter=remembers)

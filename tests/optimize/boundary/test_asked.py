@@ -17,9 +17,10 @@ from servers.openai_server import markers
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms.local.training import FineTuned, TrainingConversation, TrainingOptions
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_light, train_prompted
 from keqa.optimize.boundary import train as training
-from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels, shares
+from keqa.optimize.boundary.check import check_model
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz
+from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels, shares, train_light, train_prompted
 from keqa.programs.boundary import BoundaryError, FinetunedModel
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel
@@ -114,7 +115,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     monkeypatch.setattr(training, "fine_tune", fine_tune)
 
     def train(collected: list[Collected], model: str = "keqa/tiny", **how: Any) -> tuple[Any, dict[str, Any]]:
-        return train_finetuned(collected, model, "anywhere", **how), seen
+        return training.train_finetuned(collected, model, "anywhere", **how), seen
 
     return train
 

@@ -8,8 +8,8 @@ import pytest
 from fixtures.boundary import judging
 
 from keqa.errors import InputError, MissingExtraError
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
-from keqa.optimize.boundary.check import DRAWS, draw_reliability, figures_of, judged, readings
+from keqa.optimize.boundary.check import DRAWS, check_model, draw_reliability, figures_of, judged, readings
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz
 from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.boundary.light import root_digest
 from keqa.programs.gate import Draws

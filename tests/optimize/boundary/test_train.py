@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
-from keqa.optimize.boundary.check import readings
-from keqa.optimize.boundary.collect import CollectedDraw
-from keqa.optimize.boundary.train import checked_quizzes
+from keqa.optimize.boundary.check import check_model, readings
+from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
+from keqa.optimize.boundary.train import checked_quizzes, train_light
 from keqa.optimize.logistic import Fit
 from keqa.programs.boundary import model_from
 from keqa.programs.boundary.light import root_digest
