@@ -61,7 +61,6 @@ def finetune(
 
     One with nothing to learn, such as a judge that gave one verdict alone, stays as it is, with its demonstrations.
     """
-    check_finetunable(program)
     traces = asking.traces(program, trainset, "answering training questions")
     calls = right_calls(program, traces, asking, options)
     predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()

@@ -21,7 +21,6 @@ from keqa.data.example import as_examples
 from keqa.data.question import AnswerType, question_digest, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
-from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
@@ -137,7 +136,6 @@ def collect(
     top_k: int = TOP_K,
     tries: int = TRIES,
     store: SqliteStore | None = None,
-    correct: Correctness = exact_match,
     judge_lm: Any = None,
     in_flight: int = 8,
     dataset: str = "",
@@ -169,7 +167,7 @@ def collect(
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
         reference = "\n\n".join(how["passages"]) if how else None
         try:
-            return _collected(one, found, correct, reference, judge) if failed is None else failed
+            return _collected(one, found, reference, judge) if failed is None else failed
         except CallError as error:
             return error.cause
         except DSPyError as error:
@@ -239,17 +237,13 @@ def validated(kind: type[BaseModel], value: Any, path: str | Path, number: int) 
 
 
 def _collected(
-    asked: Settled,
-    found: Draws,
-    correct: Correctness,
-    reference: str | None,
-    judge: Callable[[str, str], bool] | None,
+    asked: Settled, found: Draws, reference: str | None, judge: Callable[[str, str], bool] | None
 ) -> CollectedQuiz:
     # Open Chinese answers that are not exactly right are judged, where somebody can.
     judged = judge if asked.answer_type == "short" and is_chinese(str(asked.quiz.resolved)) else None
     draws = []
     for draw in found.made:
-        right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
+        right = draw.answer is not None and asked.correctness(exact_match, draw.answer) >= 1
         if judged is not None and draw.answer is not None and not right:
             right = any(judged(draw.answer, gold) for gold in asked.golds)
         given = {name: getattr(draw, name) for name in ("probability", "first_token")}

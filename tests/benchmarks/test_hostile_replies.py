@@ -3,7 +3,7 @@
 import hostile_replies
 import pytest
 from dspy.utils.exceptions import AdapterParseError
-from hostile_replies import SIGNATURES, Replies, Tally, campaign
+from hostile_replies import SIGNATURES, Replies, campaign
 
 from keqa.programs.baselines import ClosedBook
 from keqa.signatures import AnswerQuiz
@@ -34,14 +34,6 @@ def test_the_grammar_is_the_same_for_a_seed_and_has_whole_replies_too():
         except AdapterParseError:
             continue
     assert 20 < read < 180
-
-
-@pytest.mark.parametrize(
-    ("tally", "code"), [(Tally(1, 1), 0), (Tally(1, 1, slowest=0.2), 1), (Tally(1), 0), (Tally(), 1)]
-)
-def test_a_broken_promise_is_an_exit_code(monkeypatch, tally, code):
-    monkeypatch.setattr(hostile_replies, "campaign", lambda *arguments: {"adapter": tally})
-    assert hostile_replies.main([]) == code
 
 
 def test_a_mistake_of_the_program_is_found(monkeypatch):

@@ -159,29 +159,21 @@ def enough(monkeypatch):
     return set_to
 
 
-def test_one_reading_is_also_tried_after_a_chain_of_thought(setting, town, compiled):
+def test_one_reading_is_also_tried_after_a_chain_of_thought_and_over_further_passages(setting, town, compiled):
     class Reasons(type(reads(town))):
         def AnswerWithKnowledge(self, inputs, config, shown):
             return {"answer": "Al Wrong"}
 
         def ReasonWithKnowledge(self, inputs, config, shown):
-            return super().AnswerWithKnowledge(inputs, config, True)
+            if "sail" in inputs["passages"]:
+                return super().AnswerWithKnowledge(inputs, config, True)
+            return {"reasoning": "It is told.", "answer": "Al Wrong"}
 
-    grid = {name: values for name, values in ONLY_WAYS.items() if name != "reason"}
-    found = compiled(setting(Reasons(), train=4), grid=grid)
-    assert (found.report.settling["kept"], found.program.settle, found.program.reason) == ("reading", "reading", True)
+    grid = {name: values for name, values in ONLY_WAYS.items() if name not in ("reason", "expand")}
+    found = compiled(setting(Reasons(), train=4, top_k=1, pick=False), grid=grid)
+    assert found.report.settling["kept"] == found.program.settle == "reading"
+    assert (found.program.reason, found.program.expand) == (True, 3)
     assert found.report.intervals["after"].mean == 1.0
-
-
-def test_one_reading_is_also_tried_over_further_passages(setting, town, compiled):
-    class Further(type(reads(town))):
-        def AnswerWithKnowledge(self, inputs, config, shown):
-            more = "sail" in inputs["passages"]
-            return super().AnswerWithKnowledge(inputs, config, True) if more else {"answer": "Al Wrong"}
-
-    grid = {name: values for name, values in ONLY_WAYS.items() if name != "expand"}
-    found = compiled(setting(Further(), train=4, top_k=1, pick=False), grid=grid)
-    assert (found.program.settle, found.program.expand, found.report.intervals["after"].mean) == ("reading", 3, 1.0)
 
 
 def mixed(town, **kwargs):
