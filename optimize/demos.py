@@ -440,10 +440,7 @@ def _stated(texts: Sequence[str], one: Settled) -> str | None:
 
 
 def _without_passages(one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:
-    """Correctness of A_c of Algorithm 1, from the draws that were made; asked for where there are none.
-
-    None where no draw or call came to an end: a failure says nothing about what the language model knows.
-    """
+    """Correctness of A_c of Algorithm 1, from the draws that were made or else asked for; None where all failed."""
     if not one.quiz.tries:
         return closed_book(one)
     first = leader([cluster.size for cluster in one.quiz.clusters])

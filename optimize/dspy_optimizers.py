@@ -352,15 +352,13 @@ def _explained(error: Exception, lm: dspy.BaseLM) -> KeqaError:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the optimizers' bars and logs from the terminal, since progress and results are shown by the caller.
-
-    DSPy starts the last, slow questions of a batch a second time; meanwhile each is asked once.
-    """
+    """Keep the optimizers' bars and logs from the terminal, since progress and results are shown by the caller."""
     names = ("gepa.core.engine", "dspy.teleprompt.bootstrap", "dspy.evaluate.evaluate", "dspy.predict.parallel")
     engine, bootstrapping, *running = map(importlib.import_module, names)
     silenced = SimpleNamespace(tqdm=partial(bootstrapping.tqdm.tqdm, disable=True))
     executor = running[0].ParallelExecutor
 
+    # DSPy starts the last, slow questions of a batch a second time.
     def once(*arguments: Any, **settings: Any) -> Any:
         return executor(*arguments, **{**settings, "timeout": 0})
 

@@ -59,11 +59,7 @@ class Target(Settled):
 
 
 class Labeller:
-    """Answers a training question with and without passages and labels each passage by the difference it makes.
-
-    Searches and answers are those of the program's own retriever, predictors and language models, with the
-    demonstrations that the predictors have at the time.
-    """
+    """Answers a training question as its program does, with and without passages, and labels each by the difference."""
 
     def __init__(self, program: KEQA, *, correctness: Correctness = f1) -> None:
         retriever = program.retriever
@@ -153,11 +149,9 @@ class Labeller:
         return float(target.correctness(self.correctness, answer))
 
     async def _answer(self, target: Target, passages: list[str]) -> str:
-        """Ans(Q, K*, L); without passages, from memory.
-
-        From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
-        would label a passage by an answer that it had no part in.
-        """
+        """Ans(Q, K*, L); without passages, from memory."""
+        # From all passages or not at all: leaving out those that exceed the context window, as the answering stage
+        # does, would label a passage by an answer that it had no part in.
         program = self.program
         if not passages and target.one_hop:
             return await program.examination.recall(*target.asked().values())

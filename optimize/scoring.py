@@ -96,12 +96,8 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     return score
 
 
-OptimizerMetric = Callable[..., Any]
-"""``metric(example, prediction, trace=None, pred_name=None, pred_trace=None)``, as all of DSPy's optimizers call it."""
-
-
-def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMetric:
-    """Make a metric for DSPy's own optimizers. Exported as ``keqa.optimizer_metric``.
+def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> Callable[..., Any]:
+    """Make a metric for DSPy's own optimizers, in the form of GEPA's. Exported as ``keqa.optimizer_metric``.
 
     They take every call of a run that ended well for an example to follow. But a program gets to right answers by
     detours: a quiz answered wrong from memory, or a passage judged wrong, would be learned as they are.

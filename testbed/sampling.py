@@ -95,10 +95,7 @@ def cited_often(setting: Setting) -> tuple[str, str]:
 
 
 def gathered_often(setting: Setting) -> tuple[str, str]:
-    """Draws numbered passages, and in one conversation lists of those of whom something holds, some of them empty.
-
-    Whose a value is, and not what somebody's value is, is asked by no other prompt.
-    """
+    """Draws numbered passages, and in one conversation lists of those of whom something holds, some of them empty."""
     rng, world = setting.rng, copy.copy(setting.world)
     relation = RELATIONS[rng.choice(LISTED)]
     entities = world.entities[relation.kind]

@@ -115,14 +115,12 @@ def from_memory(collected: Collected) -> Collected:
 
 
 def quizzes_of(examples: Iterable[Any]) -> list[Settled]:
-    """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
-
-    A quiz that several questions have is there once, as that of the first, so that no split by questions divides it.
-    """
+    """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz."""
     found: dict[tuple[str, tuple[str, ...]], Settled] = {}
     for example in as_examples(examples):
         parts, whole = Settled.parts(example), Settled.whole(example)
         for asked in parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]:
+            # One that several questions have is the first one's, so that no split by questions divides it.
             found.setdefault((quiz_key(str(asked.quiz.resolved)), asked.choices), asked)
     return list(found.values())
 

@@ -194,13 +194,10 @@ def record(failed=None, degraded=(), harmless=False):
 @pytest.mark.parametrize(
     ("found", "error", "cause"),
     [
-        (None, None, None),
         (record(), None, None),
         (record(DOWN), None, f"{DOWN}: why"),
         (record("LMInvalidRequestError"), None, None),
-        (record(degraded=["LMInvalidRequestError", "RetrievalError"]), None, "RetrievalError: where"),
         (record("LMInvalidRequestError", [DOWN]), None, f"{DOWN}: where"),
-        (record(DOWN, ["RetrievalError"]), None, f"{DOWN}: why"),
         # What another attempt mended.
         (record(degraded=[DOWN], harmless=True), None, None),
         (None, StageError("answer", DOWN, "down"), f"{DOWN}: down"),

@@ -209,11 +209,8 @@ BY_HAND = [
     ({"Bo": 30}, 1, 1),
     # H = .1461 over log 2: .789, which is below .9; over log 30 it would be .957.
     ({"Bo": 29, "Al": 1}, 29 / 30, 0.7892),
-    ({"Bo": 15, "Al": 15}, 0.5, 0),
-    ({"Bo": 28, "Al": 1, "Cy": 1}, 28 / 30, 0.7350),
     ({"Bo": 20, "Al": 10}, 2 / 3, 0.0817),
     ({"Al": 30}, 0, 1),
-    ({"Al": 27, "Bo": 3}, 0.1, 0.5310),
     ({"Bo": 10, "Al": 10, "Cy": 10}, 1 / 3, 0),
     # What says that it does not know agrees with nothing: each is a type of its own.
     ({"Bo": 29, None: 1}, 29 / 30, 0.7892),
