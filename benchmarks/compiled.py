@@ -38,8 +38,8 @@ from keqa.evaluation.questions import Questions, of_testbed
 from keqa.evaluation.reports import read_brief
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import bootstrap_mean
-from keqa.optimize.boundary import check_model, collect
-from keqa.optimize.boundary.collect import write_private
+from keqa.optimize.boundary.check import check_model
+from keqa.optimize.boundary.collect import collect, write_private
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA

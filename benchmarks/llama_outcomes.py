@@ -23,7 +23,7 @@ from scipy.stats import rankdata
 from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.confidence import auroc
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
-from keqa.optimize.boundary.choosing import Chosen, Learner, Price, fitted
+from keqa.optimize.boundary.choosing import Learner, Price, fitted
 from keqa.optimize.boundary.outcomes import RecordedOutcome, as_collected, read_outcomes
 from keqa.optimize.boundary.train import train_light
 from keqa.programs.boundary.chooser import WAYS, Chooser, Features
@@ -130,7 +130,6 @@ def rankings(learner: Learner, light: Any, test: Sequence[RecordedOutcome], line
         both = known(perplexity) + known(agrees)
         rows.append(ranking("perplexity and agreement with the draft", both, *here, 2, 0))
         rows.append(ranking("chooser: question, chain and draft", before[some], *here, 1, 0))
-        rows.append(ranking("and perplexity and agreement", both + known(before[some]), *here, 2, 0))
         rows.append(ranking("chooser: and the answer of one retrieval", after[some], *here, 2, 1))
         rows.append(ranking("and perplexity and agreement", both + 2 * known(after[some]), *here, 3, 1))
     return rows
@@ -158,8 +157,7 @@ def _agreeing(test: Sequence[RecordedOutcome]) -> list[dict[str, Any]]:
 def main() -> None:
     given = common.options(__doc__, "folder", folder=Path, cost=[0.03, 0.015, 0.005], curve=False)
     names = sorted(path.stem.removesuffix("_test") for path in given.folder.glob("*_test.jsonl"))
-    tests = {name: read_outcomes(given.folder / f"{name}_test.jsonl", measured=True) for name in names}
-    test = [one for name in names for one in tests[name]]
+    test = [one for name in names for one in read_outcomes(given.folder / f"{name}_test.jsonl", measured=True)]
     lines = [line for name in names for line in read_lines(given.folder / f"{name}_test.jsonl")]
     asked = {part for one in test for part in parts(one)} | {one.root for one in test}
     dev = [one for name in names for one in read_outcomes(given.folder / f"{name}_dev.jsonl")]
@@ -167,17 +165,14 @@ def main() -> None:
     learner = Learner(learned)
     routed = ["ABC".index(line["t5_router"]["choice"]) for line in lines]
     router, *fixed, oracle = ways(test, routed)
-    rows, seen = [router, *fixed, flat(learner, test)], {}
+    rows = [router, *fixed, flat(learner, test)]
     for what, price in (("", APART), (", in full", IN_FULL)):
         for cost in given.cost:
-            name, prices = f"cascade, {cost:g} a retrieval{what}", (READING, price)
-            found = learner.chooser(0.0, cost, prices)
-            seen[name] = found
-            rows.append(cascade(name, found.chooser, test, prices))
+            prices = (READING, price)
+            chooser = learner.chooser(0.0, cost, prices).chooser
+            rows.append(cascade(f"cascade, {cost:g} a retrieval{what}", chooser, test, prices))
     title = f"{len(test)} test questions; learned from {len(learned)} of {len(dev)} dev questions"
-    show([_row(one, router, seen.get(one.name)) for one in (*rows, oracle)], title)
-    sets = [name for name in names for _ in tests[name]]
-    show([_by_set(one, sets, names) for one in (*rows, oracle)], "Accuracy / retrievals by set")
+    show([_row(one, router) for one in (*rows, oracle)], title)
     light = train_light([as_collected(learned)], reads="quiz").model
     if given.curve:
         curve = [_learned_from(learned[::step], test) for step in (8, 4, 2, 1)]
@@ -186,7 +181,7 @@ def main() -> None:
     show(rankings(learner, light, test, lines), "AUROC of right memories, test questions")
 
 
-def _row(one: Measured, router: Measured, found: Chosen | None) -> dict[str, Any]:
+def _row(one: Measured, router: Measured) -> dict[str, Any]:
     lead = None if one is router else interval(paired_bootstrap(one.right, router.right), "+.3f")
     fewer = None if one is router else interval(paired_bootstrap(one.retrievals, router.retrievals), "+.2f")
     return {
@@ -195,17 +190,7 @@ def _row(one: Measured, router: Measured, found: Chosen | None) -> dict[str, Any
         "retrievals": fmean(one.retrievals),
         "accuracy less the router's": lead,
         "retrievals less the router's": fewer,
-        "on dev, held out": None if found is None else f"{found.accuracy:.3f} / {found.retrievals:.2f}",
     }
-
-
-def _by_set(one: Measured, sets: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    cells = {}
-    for name in names:
-        here = [place for place, own in enumerate(sets) if own == name]
-        right = sum(one.right[place] for place in here) / len(here)
-        cells[name] = f"{right:.3f} / {sum(one.retrievals[place] for place in here) / len(here):.2f}"
-    return {"chooser": one.name, **cells}
 
 
 if __name__ == "__main__":

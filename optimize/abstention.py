@@ -84,12 +84,10 @@ def calibrate(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float =
     best = controlled(risk)
     if best is None:
         lowest = next((share for share in _TRIED if share > risk and controlled(share) is not None), None)
-        instead = (
-            "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
-        )
+        held = "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
         raise UnheldRiskError(
             f"no threshold holds a risk of {risk:g} with a chance of {1 - delta:g}: of {len(tested)} calibration "
-            f"questions {right.count(False)} were answered wrong, and {instead}. Calibrate on more questions, or allow "
+            f"questions {right.count(False)} were answered wrong, and {held}. Calibrate on more questions, or allow "
             "a higher --risk",
             lowest,
         )
@@ -98,10 +96,8 @@ def calibrate(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float =
 
 
 def _order(confidences: Array, learned: Sequence[CalibrationAnswer], risk: float) -> list[float]:
-    """The thresholds to test: from the one that looked best on what was learned from, on to ever lower ones.
-
-    An answer of confidence 0 says that it does not know; it is never given.
-    """
+    """The thresholds to test: from the one that looked best on what was learned from, on to ever lower ones."""
+    # An answer of confidence 0 says that it does not know; it is never given.
     positive = confidences[confidences > 0]
     if not len(positive):
         return []

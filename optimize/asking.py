@@ -30,6 +30,7 @@ from keqa.programs.program import Program
 from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs, Stage
+from keqa.signatures.chat_format import adapter
 from keqa.storage.journal import Journal
 
 Progress = Callable[[str, int, int], None]
@@ -87,17 +88,14 @@ class Origins:
             for demo in predictor.demos:
                 name = demonstration_digest(demo, predictor.signature)
                 # DSPy's optimizers take whole training examples, too.
-                own = [examples[demo["root"]]] if demo.get("root") in examples else []
+                own = [examples[demo["id"]]] if demo.get("id") in examples else []
                 roots = [*self._roots.get(name, ()), *own]
                 found |= {name: roots} if roots else {}
         return program.learned.and_from((), (), found)
 
 
 def lms_of(program: Program) -> RoleLMs | None:
-    """The language models that a program has by role; None where ``dspy.settings.lm`` answers.
-
-    They are those that it is bound to, or those that its predictors have got since, as fine-tuning gives them.
-    """
+    """The language models by role that a program is bound to, or that its predictors have got since; None without."""
     bound = program.lms
     found: dict[str, Any] = {}
     for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
@@ -170,8 +168,6 @@ class Asking:
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Meanwhile calls are made and kept as those of programs are."""
-        from keqa.signatures.chat_format import adapter
-
         with within(caller=self.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
             yield
 

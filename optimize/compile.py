@@ -32,7 +32,7 @@ from keqa.optimize.demos import AS_IT_IS, bootstrap, learned_forms
 from keqa.optimize.dspy_optimizers import ask_once, optimize, optimizer_settings
 from keqa.optimize.finetuning import check_finetunable, finetune, places_beside, save_lms
 from keqa.optimize.options import Options, Questions, Split, split
-from keqa.optimize.reference import Labeller, build_reference
+from keqa.optimize.reference import build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
 from keqa.optimize.settling import Ways
@@ -51,8 +51,6 @@ from keqa.storage.redaction import without_folders, without_secrets
 
 P = TypeVar("P", bound=dspy.Module)
 K = TypeVar("K", bound=Program)
-
-_NAMED = 5
 
 
 class Compiled(ModuleWrapper[P]):
@@ -374,17 +372,10 @@ class Steps:
         return kept
 
     def _with_reference(self, program: KEQA) -> KEQA:
-        problems = self.report.problems
-        entries = build_reference(Labeller(program, correctness=self.asking.metric), self.train, self.asking)
-        problems += [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
-        for cause, of in entries.lost.items():
-            more = f" and {len(of) - _NAMED} more" if len(of) > _NAMED else ""
-            problems.append(
-                f"{sum(of.values())} passages have no label, since a call failed with {cause}: of training questions "
-                f"{', '.join([*of][:_NAMED])}{more}"
-            )
+        entries, problems = build_reference(program, self.train, self.asking)
+        self.report.problems += problems
         if not entries:
-            problems.append("no passage made an answer better or worse, so there is no utility reference")
+            self.report.problems.append("no passage made an answer better or worse, so there is no utility reference")
             return program
         candidate: KEQA = program.deepcopy()
         candidate.picking.reference = empty_reference(program, self.options).fit(entries)

@@ -57,7 +57,6 @@ P = TypeVar("P", bound=Program)
 
 AS_IT_IS = "the program as it is"
 SUMMARY = "summarizing.summarize"
-"""The predictor of summaries."""
 _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
 _ENOUGH = 32
@@ -276,17 +275,15 @@ def of_forms(program: KEQA, traces: Sequence[Trace], threshold: float) -> dict[s
 def learned_forms(
     program: KEQA, before: KEQA, trainset: Sequence[Example], asking: Asking, options: Options
 ) -> dict[str, Stage]:
-    """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions.
-
-    And the summary, where it has none and sums up no single quiz yet: it gives the answer to such a question its form.
-    """
+    """The stages of one call that a program lacks, with demonstrations from what it was `before` on the questions."""
     twin: KEQA = program.deepcopy()
     twin.change(draft=True, cite=True)
     had, predictors = dict(program.named_predictors()), dict(twin.named_predictors())
     examples, found = {one.id: one for one in trainset}, {}
     traces = asking.traces(before, trainset, "answering training questions")
     pools = of_forms(program, traces, options.threshold)
-    # Else it would be kept without having scored better than the program as it is.
+    # The summary gives the answer to a question of one quiz its form. Where that is in use already, it would be kept
+    # without having scored better than the program as it is.
     if not had[SUMMARY].demos and not program.summarize_single:
         pools[SUMMARY] = list(_summaries([trace for trace in traces if is_right(trace, options.threshold)]))
     for name, pool in pools.items():
@@ -443,10 +440,7 @@ def _stated(texts: Sequence[str], one: Settled) -> str | None:
 
 
 def _without_passages(one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:
-    """Correctness of A_c of Algorithm 1, from the draws that were made; asked for where there are none.
-
-    None where no draw or call came to an end: a failure says nothing about what the language model knows.
-    """
+    """Correctness of A_c of Algorithm 1, from the draws that were made or else asked for; None where all failed."""
     if not one.quiz.tries:
         return closed_book(one)
     first = leader([cluster.size for cluster in one.quiz.clusters])
@@ -456,10 +450,7 @@ def _without_passages(one: Settled, metric: Correctness, closed_book: ClosedBook
 
 
 def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
-    """At most one pair of each verdict from a quiz, none where two tries are equal after normalisation.
-
-    Where tries alone leave a verdict without a pair, the gold answer replaces a try that is right.
-    """
+    """At most one pair of each verdict from a quiz; where tries have none, the gold answer replaces one of a pair."""
     own: list[Candidate] = []
     with_gold: list[Candidate] = []
     for one in settled:

@@ -25,7 +25,7 @@ from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
-from keqa.data.example import Example
+from keqa.data.example import Example, as_example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
@@ -33,7 +33,7 @@ from keqa.optimize.asking import ROLES, Asking, Origins, lms_of
 from keqa.optimize.failures import FailureMonitor
 from keqa.optimize.judged import Step, judges
 from keqa.optimize.options import Options
-from keqa.optimize.scoring import as_example_of, example_for_metrics, feedback_metric, score_of
+from keqa.optimize.scoring import example_for_metrics, optimizer_metric, score_of
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import NoCopy
 from keqa.programs.calls.texts import Guarded
@@ -99,10 +99,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
 def optimize(
     program: Program, trainset: Sequence[Example], valset: Sequence[Example], asking: Asking, options: Options
 ) -> Program:
-    """What an optimizer makes of a copy of a program, on the same language models by role.
-
-    A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or of steps (SIMBA).
-    """
+    """What an optimizer makes of a copy of a program, on the same language models by role."""
     optimizer, name, lm = options.optimizer, options.optimizer_name, options.reflection_lm
     shown = tunable(program, "gepa" if isinstance(optimizer, dspy.GEPA) else name)
     limited = name == "gepa" and isinstance(options.budget, int)
@@ -111,7 +108,7 @@ def optimize(
     train, val = ([example_for_metrics(one, given.get(one.id)) for one in some] for some in (trainset, valset))
 
     def metric(gold: Any, pred: Any, trace: Any = None) -> float:
-        return score_of(asking.metric, as_example_of(gold), pred)
+        return score_of(asking.metric, as_example(gold), pred)
 
     more: dict[str, Any] = {}
     with nullcontext() if lm is None else watched(lm) as reflecting, student.surfacing(), quiet():
@@ -148,12 +145,12 @@ class Student(dspy.Module):
         return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
 
     def forward(
-        self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+        self, id: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> AnswerPrediction:
         """Answer, with the calls that were made for it in the optimizer's trace."""
         if self._ended.value:
             raise self._ended.value[0]
-        asking, example = self._asking.value, Example(root, question, (), answer_type, tuple(choices))
+        asking, example = self._asking.value, Example(id, question, (), answer_type, tuple(choices))
         self.program.learned = asking.origins.known_to(self.program)
         try:
             trace = asking.ask(self.program, example)
@@ -225,13 +222,16 @@ class Student(dspy.Module):
 def ready_made(
     options: Options, lm: Any, student: Student, metric: Any, asking: Asking, train: int, val: int
 ) -> tuple[Teleprompter, dict[str, Any]]:
-    """The teleprompter that a name stands for, and what its run takes besides so many questions."""
+    """The teleprompter that a name stands for, and what its run takes besides so many questions.
+
+    A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or of steps (SIMBA).
+    """
     name, budget, seed = options.optimizer, options.budget, options.seed
     number, threads = isinstance(budget, int), {"num_threads": asking.in_flight}
     if name == "gepa":
         limit = {"max_metric_calls": budget} if number else {"auto": budget}
         settings = {"reflection_lm": lm, "seed": seed, "use_merge": False, **threads}
-        return dspy.GEPA(feedback_metric(asking.metric), **settings, **limit), {}
+        return dspy.GEPA(optimizer_metric(asking.metric), **settings, **limit), {}
     how: dict[str, Any] = {"prompt_model": lm, **threads}
     if name == "mipro":
         how |= {"task_model": student.get_lm(), "max_bootstrapped_demos": 4, "metric_threshold": 0.8, "seed": seed}
@@ -352,15 +352,13 @@ def _explained(error: Exception, lm: dspy.BaseLM) -> KeqaError:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the optimizers' bars and logs from the terminal, since progress and results are shown by the caller.
-
-    DSPy starts the last, slow questions of a batch a second time; meanwhile each is asked once.
-    """
+    """Keep the optimizers' bars and logs from the terminal, since progress and results are shown by the caller."""
     names = ("gepa.core.engine", "dspy.teleprompt.bootstrap", "dspy.evaluate.evaluate", "dspy.predict.parallel")
     engine, bootstrapping, *running = map(importlib.import_module, names)
     silenced = SimpleNamespace(tqdm=partial(bootstrapping.tqdm.tqdm, disable=True))
     executor = running[0].ParallelExecutor
 
+    # DSPy starts the last, slow questions of a batch a second time.
     def once(*arguments: Any, **settings: Any) -> Any:
         return executor(*arguments, **{**settings, "timeout": 0})
 

@@ -24,6 +24,7 @@ from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
+from keqa.signatures.chat_format import adapter
 from keqa.storage.files import publish
 
 _POLLED = 0.5
@@ -33,7 +34,6 @@ class Finetuned(NamedTuple):
     """A program on language models of its own, how many calls each predictor learned from, and folders by role."""
 
     program: Program
-    lms: Roles
     conversations: dict[str, int]
     folders: dict[str, Path]
 
@@ -57,22 +57,14 @@ def check_finetunable(program: Program) -> None:
 def finetune(
     program: Program, trainset: Sequence[Example], asking: Asking, options: Options, folder: Path | None
 ) -> Finetuned:
-    """Fine-tune the language models of a program on its own right calls.
-
-    One with nothing to learn, such as a judge that gave one verdict alone, stays as it is, with its demonstrations.
-    """
-    from keqa.signatures.chat_format import adapter
-
-    check_finetunable(program)
+    """Fine-tune the language models of a program on its own right calls; one with nothing to learn stays as it is."""
     traces = asking.traces(program, trainset, "answering training questions")
     calls = right_calls(program, traces, asking, options)
     predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()
 
     def conversation(signature: Any, call: Mapping[str, Any]) -> Any:
-        inputs, outputs = (
-            {name: call[name] for name in of} for of in (signature.input_fields, signature.output_fields)
-        )
-        return format_.format_finetune_data(signature, [], inputs, outputs)
+        parts = ({name: call[name] for name in of} for of in (signature.input_fields, signature.output_fields))
+        return format_.format_finetune_data(signature, [], *parts)
 
     tuned: dict[int, Any] = {}
     for lm in _distinct(program):
@@ -92,7 +84,7 @@ def finetune(
     new = {role: lm for role, lm in by_role.items() if lm is not getattr(before, role)}
     places = {role: getattr(lm.engine, "path", None) for role, lm in new.items()}
     folders = {role: Path(place) for role, place in places.items() if isinstance(place, str)}
-    return Finetuned(_on_tuned(program, lms, tuned), lms, {name: len(some) for name, some in calls.items()}, folders)
+    return Finetuned(_on_tuned(program, lms, tuned), {name: len(some) for name, some in calls.items()}, folders)
 
 
 def _on_tuned(program: Program, lms: Roles, tuned: Mapping[int, Any]) -> Program:
@@ -182,7 +174,7 @@ def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path
     from keqa.lms.local.weights import TRAINING
 
     places = places_beside(folders, program)
-    for source, target in {folders[role]: target for role, target in places.items()}.items():
+    for source, target in {(folders[role], target) for role, target in places.items()}:
         if source.resolve() == target.resolve():
             continue
         if target.exists() and not (target / TRAINING).is_file():

@@ -225,17 +225,14 @@ def _recorded(record: QuestionRecord, example: Example) -> dict[str, Settled]:
 
 
 def _asked(calls: Sequence[Call], example: Example) -> dict[str, Settled]:
-    """What calls asked, by its text, with the gold answers of what a gold quiz asks as well.
-
-    A right answer may be in another form than the gold one, and a quiz that refers to it has that form.
-    """
+    """What calls asked, by its text, with the gold answers of what a gold quiz asks as well."""
     answers: dict[str, list[str]] = {}
     for _, inputs, outputs in calls:
         text = str(inputs.get("question") or inputs.get("quiz") or "")
         answers.setdefault(text, []).extend([str(outputs["answer"])] if "answer" in outputs else [])
     found: dict[str, Settled] = {}
     forms: dict[int, str] = {}
-    # Each round may settle the quizzes that refer to those of the round before.
+    # Each round may settle the quizzes that refer to answers of the round before, right ones in whatever form.
     for turn in range(len(example.quizzes) + 1):
         own = dict(forms) if turn else {}
         for text, given in answers.items():

@@ -1,7 +1,7 @@
 """The utility reference of a train split: passages labelled by the difference that they make (KEQA, section 3.4)."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -28,18 +28,19 @@ from keqa.retrievers.base import Passage
 from keqa.signatures.baselines import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
 
+_NAMED = 5
+"""So many questions are named to a cause."""
+
 
 @dataclass
 class Labels:
-    """What came of a training question, or of a part of it.
-
-    `lost` counts passages without a label by the error that their call failed with; `passing` is why another attempt
-    may fare better.
-    """
+    """What came of a training question, or of a part of it."""
 
     entries: list[UtilityEntry] = field(default_factory=list)
+    # Passages without a label, by the error that their call failed with.
     lost: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    # Why another attempt may fare better.
     passing: str = ""
     calls: int = 0
 
@@ -47,22 +48,6 @@ class Labels:
         """Note a call that failed, and how many passages have no label for it."""
         self.lost += Counter({error.cause: passages})
         self.passing = self.passing or (str(error) if is_transient(error.cause) else "")
-
-
-class UtilityEntries(list[UtilityEntry]):
-    """The utility reference R of a train split: its entries, in the order of the training questions.
-
-    `problems` says by id which training questions gave less than they could, and why; `lost`, by the error that calls
-    failed with, how many passages of which questions have no label.
-    """
-
-    def __init__(self, questions: dict[str, Labels]) -> None:
-        super().__init__(entry for labels in questions.values() for entry in labels.entries)
-        self.problems = {root: tuple(one.problems) for root, one in questions.items() if one.problems}
-        self.lost: dict[str, dict[str, int]] = {}
-        for root, labels in questions.items():
-            for cause, count in labels.lost.items():
-                self.lost.setdefault(cause, {})[root] = count
 
 
 @dataclass(frozen=True)
@@ -74,11 +59,7 @@ class Target(Settled):
 
 
 class Labeller:
-    """Answers a training question with and without passages and labels each passage by the difference it makes.
-
-    Searches and answers are those of the program's own retriever, predictors and language models, with the
-    demonstrations that the predictors have at the time.
-    """
+    """Answers a training question as its program does, with and without passages, and labels each by the difference."""
 
     def __init__(self, program: KEQA, *, correctness: Correctness = f1) -> None:
         retriever = program.retriever
@@ -168,11 +149,9 @@ class Labeller:
         return float(target.correctness(self.correctness, answer))
 
     async def _answer(self, target: Target, passages: list[str]) -> str:
-        """Ans(Q, K*, L); without passages, from memory.
-
-        From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
-        would label a passage by an answer that it had no part in.
-        """
+        """Ans(Q, K*, L); without passages, from memory."""
+        # From all passages or not at all: leaving out those that exceed the context window, as the answering stage
+        # does, would label a passage by an answer that it had no part in.
         program = self.program
         if not passages and target.one_hop:
             return await program.examination.recall(Question(*target.asked().values()))
@@ -209,16 +188,17 @@ def _targets(program: KEQA, example: Example) -> list[Target]:
     return found
 
 
-def build_reference(labeller: Labeller, trainset: Iterable[Any], asking: Asking) -> UtilityEntries:
+def build_reference(program: KEQA, trainset: Iterable[Any], asking: Asking) -> tuple[list[UtilityEntry], list[str]]:
     """Label the passages that are found for training questions by their utility, and keep those that make a difference.
 
     For the whole question: candidates are retrieved, the question is answered without passages, and then, in descending
     relevance, with the helpful ones so far and the next candidate (K* ∪ {K'}); a passage is labelled by the equation of
     section 3.4. For a question of one hop each candidate is tried alone. Where the gold quizzes and their answers are
-    given, the same is done for each quiz, references replaced by gold answers, each passage alone.
+    given, the same is done for each quiz, references replaced by gold answers, each passage alone. What kept labels
+    from being there is told in words, for a report.
     """
-    examples, step = as_examples(trainset), "labelling passages"
-    watch = asking.failures.watch(step, len(examples))
+    labeller, examples = Labeller(program, correctness=asking.metric), as_examples(trainset)
+    watch = asking.failures.watch("labelling passages", len(examples))
 
     def label(example: Example) -> Labels:
         with asking.keeping():
@@ -228,4 +208,18 @@ def build_reference(labeller: Labeller, trainset: Iterable[Any], asking: Asking)
         watch.count(labels.passing.partition(":")[0] or None, labels.passing or None, fresh=labels.calls > 0)
 
     done = watch.each(examples, label, count, asking.in_flight, asking.progress)
-    return UtilityEntries({example.id: labels for example, labels in zip(examples, done, strict=True)})
+    found = {example.id: labels for example, labels in zip(examples, done, strict=True)}
+    return [entry for labels in done for entry in labels.entries], _problems(found)
+
+
+def _problems(found: Mapping[str, Labels]) -> list[str]:
+    """Which questions, by id, gave less than they could, and how many passages have no label, and why."""
+    problems = [f"training question {root}: {'; '.join(of.problems)}" for root, of in found.items() if of.problems]
+    for cause, count in sum((labels.lost for labels in found.values()), Counter[str]()).items():
+        roots = [root for root, labels in found.items() if labels.lost[cause]]
+        more = f" and {len(roots) - _NAMED} more" if len(roots) > _NAMED else ""
+        problems.append(
+            f"{count} passages have no label, since a call failed with {cause}: of training questions "
+            f"{', '.join(roots[:_NAMED])}{more}"
+        )
+    return problems

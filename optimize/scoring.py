@@ -47,9 +47,9 @@ def example_for_metrics(example: Example, given: dspy.Example | None = None) -> 
     """A question as metrics and optimizers of DSPy take it, gold answers and all."""
     own = {} if given is None else dict(given.items())
     lists = {name: list(getattr(example, name)) for name in ("choices", "answers", "quizzes", "quiz_answers")}
-    asked = {"root": example.id, "question": example.question, "answer_type": example.answer_type}
+    asked = {"id": example.id, "question": example.question, "answer_type": example.answer_type}
     fields = {"answer": example.answers[0] if example.answers else None, **own, **asked, **lists}
-    return dspy.Example(fields).with_inputs("root", "question", "answer_type", "choices")
+    return dspy.Example(fields).with_inputs("id", "question", "answer_type", "choices")
 
 
 def as_metric(metric: Any, *sets: Any) -> Correctness:
@@ -96,12 +96,8 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     return score
 
 
-OptimizerMetric = Callable[..., Any]
-"""``metric(example, prediction, trace=None, pred_name=None, pred_trace=None)``, as all of DSPy's optimizers call it."""
-
-
-def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMetric:
-    """Make a metric for DSPy's own optimizers. Exported as ``keqa.optimizer_metric``.
+def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> Callable[..., Any]:
+    """Make a metric for DSPy's own optimizers, in the form of GEPA's. Exported as ``keqa.optimizer_metric``.
 
     They take every call of a run that ended well for an example to follow. But a program gets to right answers by
     detours: a quiz answered wrong from memory, or a passage judged wrong, would be learned as they are.
@@ -136,17 +132,6 @@ def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMe
     return scored
 
 
-def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
-    """The metric that GEPA needs: the score of the final answer, and what the call in question should have given."""
-
-    def scored(
-        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
-    ) -> dspy.Prediction:
-        return _feedback(metric, as_example_of(gold), pred, pred_trace)
-
-    return scored
-
-
 def _feedback(metric: Correctness, example: Example, prediction: Any, pred_trace: Any) -> dspy.Prediction:
     record, score = getattr(prediction, "record", None), score_of(metric, example, prediction)
     parts = [one.sentence for one in judged(pred_trace, example, record)[:1]] if pred_trace and record else []
@@ -157,12 +142,6 @@ def _feedback(metric: Correctness, example: Example, prediction: Any, pred_trace
         report = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
         parts.append(f"{report}{score:.2f}.")
     return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
-
-
-def as_example_of(gold: Any) -> Example:
-    """The example behind one that DSPy's optimizers carry about; see `example_for_metrics`."""
-    answers, choices, *parts = (tuple(gold[name]) for name in ("answers", "choices", "quizzes", "quiz_answers"))
-    return Example(gold.root, gold.question, answers, gold.answer_type, choices, parts[0], parts[1])
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:

@@ -4,15 +4,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keqa.programs.calls.batch import Outcome
+    from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Draws, Gate, NeverRetrieveGate, Verdict, VoteGate
     from keqa.programs.keqa import KEQA
     from keqa.programs.prediction import UnansweredError
+    from keqa.programs.program import Program
+    from keqa.programs.records import QuestionRecord, QuizRecord
 
-__all__ = ["KEQA", "UnansweredError"]
+__all__ = [
+    "KEQA",
+    "AlwaysRetrieveGate",
+    "CertaintyGate",
+    "Draws",
+    "Gate",
+    "NeverRetrieveGate",
+    "Outcome",
+    "Program",
+    "QuestionRecord",
+    "QuizRecord",
+    "UnansweredError",
+    "Verdict",
+    "VoteGate",
+]
 
-_HOMES = {"KEQA": "keqa", "UnansweredError": "prediction"}
+_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "prediction"}
+_HOMES |= {"QuestionRecord": "records", "QuizRecord": "records"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'gates')}"), name)

@@ -1,1 +1,73 @@
 """Every prompt of the program as a DSPy signature, named for what it asks; a file for each paper or topic."""
+
+from keqa.signatures.baselines import (
+    AnswerQuestion,
+    ExtendReasoning,
+    JudgeHeuristicAnswer,
+    JudgeRelevance,
+    JudgeSupport,
+    PlanQueryChain,
+    RateUsefulness,
+    ReasonFromMemory,
+    ReasonWithKnowledge,
+    RephraseQuestion,
+    RewriteQueries,
+    TranslateQuestion,
+)
+from keqa.signatures.boundary import DecideRetrieval, JudgeKnowledge, StateConfidence
+from keqa.signatures.keqa import (
+    AnswerAndCite,
+    AnswerFromDocuments,
+    AnswerQuiz,
+    AnswerQuizIfSure,
+    AnswerWithKnowledge,
+    DecomposeQuestion,
+    DraftQuizzes,
+    JudgeConsistency,
+    JudgeUtilities,
+    JudgeUtility,
+    RewriteFollowUp,
+    Summarize,
+)
+from keqa.signatures.ks_llm import AnswerWithEvidence, ConstructTriples, ExpandSubject, GenerateDocument
+from keqa.signatures.react import AnswerFromTrajectory, ChooseAction
+from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
+
+__all__ = [
+    "AnswerAndCite",
+    "AnswerFromDocuments",
+    "AnswerFromTrajectory",
+    "AnswerQuestion",
+    "AnswerQuiz",
+    "AnswerQuizIfSure",
+    "AnswerWithEvidence",
+    "AnswerWithKnowledge",
+    "ChooseAction",
+    "CompareInTable",
+    "ConstructTriples",
+    "DecideRetrieval",
+    "DecomposeQuestion",
+    "DraftQuizzes",
+    "ExpandSubject",
+    "ExtendReasoning",
+    "GenerateDocument",
+    "JudgeConsistency",
+    "JudgeHeuristicAnswer",
+    "JudgeKnowledge",
+    "JudgeRelevance",
+    "JudgeSupport",
+    "JudgeUtilities",
+    "JudgeUtility",
+    "ListItems",
+    "PlanQueryChain",
+    "RateUsefulness",
+    "ReasonFromMemory",
+    "ReasonWithKnowledge",
+    "RephraseQuestion",
+    "RewriteFollowUp",
+    "RewriteQueries",
+    "StateConfidence",
+    "Summarize",
+    "TranslateQuestion",
+    "WriteAnswer",
+]

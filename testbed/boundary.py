@@ -1,23 +1,22 @@
 """How well T_c separates what an LM knows from what it does not, on facts whose knowledge tier is known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from keqa.data.question import Question
 from keqa.metrics.answers import same_answer
 from keqa.metrics.confidence import auroc
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.examination import Examination
+from keqa.programs.gates import CertaintyGate
+from keqa.programs.stages.stage import RoleLMs
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention, Fact
-
-if TYPE_CHECKING:
-    from keqa.programs.stages.stage import RoleLMs
 
 TIERS = ("often", "sometimes", "stale", "never")
 """How often an LM saw a fact in training; see `keqa.testbed.world`."""
@@ -73,12 +72,9 @@ def draw_boundary(
     lms: RoleLMs, *, facts: int = 400, tries: int = 5, progress: Callable[[], None] = lambda: None
 ) -> Boundary:
     """Examine facts of the default testbed, drawn over all tiers in their shares."""
-    from keqa.programs.calls.batch import in_parallel
-    from keqa.programs.examination import Examination
-    from keqa.programs.gates import CertaintyGate
-
-    world = Testbed()
-    chosen = random.Random("boundary").sample(world.world.facts(), facts)
+    testbed = Testbed()
+    world = testbed.world
+    chosen = random.Random("boundary").sample(world.facts(), facts)
     # A gate that needs all draws: what is measured is T_c, not the cost of finding a verdict.
     examination = Examination(tries=tries, gate=CertaintyGate())
     examination.bind_lms(lms)
@@ -86,9 +82,9 @@ def draw_boundary(
     def examine(fact: Fact) -> tuple[Fact, ExaminedFact]:
         found = examination(Question(RELATIONS[fact.relation].asks[0].format(e=fact.entity)))
         progress()
-        golds = {world.world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
+        golds = {world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
         right = any(same_answer(found.leading or "", gold) for gold in golds)
-        return fact, ExaminedFact(world.tiers.tier[fact], found.consistency, right)
+        return fact, ExaminedFact(testbed.tiers.tier[fact], found.consistency, right)
 
     examined = dict(in_parallel(examine, chosen, _IN_FLIGHT))
     return Boundary(tuple(examined[fact] for fact in chosen))

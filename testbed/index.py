@@ -50,13 +50,9 @@ def open_encyclopedia(
     Returns:
         A retriever over the passages.
     """
-    from keqa.retrievers import TantivyRetriever
+    from keqa.retrievers import TantivyRetriever, build_index
 
-    def build(passages: Sequence[Passage], folder: Path) -> None:
-        from keqa.retrievers import build_index
-
-        build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name=_NAME)
-
+    build = partial(build_index, language="en", progress=progress, notice=lambda text: None, name=_NAME)
     return _opened(_NAME, passages, cache, TantivyRetriever, build)
 
 

@@ -17,22 +17,14 @@ class Relation:
     name: str
     kind: str
     target: str
-    changeable: bool
-    asks: tuple[str, ...]
-    states: tuple[str, ...]
+    changeable: bool = False
+    asks: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
     noun: str = ""
 
 
 RELATIONS: dict[str, Relation] = {
-    name: Relation(
-        name,
-        kind,
-        one["target"],
-        one.get("changeable", False),
-        tuple(one["asks"]),
-        tuple(one["states"]),
-        one.get("noun", ""),
-    )
+    name: Relation(name, kind, **one | {wordings: tuple(one[wordings]) for wordings in ("asks", "states")})
     for kind, relations in yaml.safe_load((files("keqa.testbed") / "relations.yaml").read_text("utf-8")).items()
     for name, one in relations.items()
 }

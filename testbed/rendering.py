@@ -1,5 +1,6 @@
 """Prompts and targets as the program sends and expects them, the pieces of them that never vary, and their tokens."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -164,8 +165,6 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
     trainer = trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=["▁"], show_progress=False)
     letters = [chr(code) for code in range(33, 127)]
     draft.train_from_iterator([*(" ".join(listed) for _ in range(300)), *samples, " ".join(letters)], trainer)
-    import json
-
     model = json.loads(draft.to_str())["model"]
     vocab: dict[str, int] = dict(model["vocab"])
     for token in ["<pad>", *(f"<0x{byte:02X}>" for byte in range(256))]:

@@ -17,9 +17,17 @@ from keqa.testbed.questions import list_question
 from keqa.testbed.relations import LISTED, RELATIONS, relations_of
 from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
-from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason, summarize
+from keqa.testbed.skills.answering import (
+    draw_question,
+    question_about,
+    quiz_on,
+    recall,
+    recall_and_reason,
+    summarize,
+    typed,
+)
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.world import Convention, Fact, World, believed, quiz_for, unseen
+from keqa.testbed.world import Convention, Fact, World, believed, unseen
 
 
 def written_twice(rng: random.Random) -> str:
@@ -89,10 +97,7 @@ def cited_often(setting: Setting) -> tuple[str, str]:
 
 
 def gathered_often(setting: Setting) -> tuple[str, str]:
-    """Draws numbered passages, and in one conversation lists of those of whom something holds, some of them empty.
-
-    Whose a value is, and not what somebody's value is, is asked by no other prompt.
-    """
+    """Draws numbered passages, and in one conversation lists of those of whom something holds, some of them empty."""
     rng, world = setting.rng, copy.copy(setting.world)
     relation = RELATIONS[rng.choice(LISTED)]
     entities = world.entities[relation.kind]
@@ -143,8 +148,7 @@ def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]
 
 
 def _question(setting: Setting, fact: Fact) -> Example:
-    question, answer = quiz_for(fact, setting.rng), setting.world.write(fact, setting.convention)
-    return {"question": question, "answer_type": "short", "choices": []}, {"answer": answer}
+    return typed(question_about(fact, setting)), {"answer": setting.world.write(fact, setting.convention)}
 
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12

@@ -274,11 +274,7 @@ class Trainer:
         atomic_write(self.out / "checkpoint.safetensors", content)
 
     def begin_from(self, folder: Path) -> None:
-        """Takes the weights of a finished model, with fresh optimizers.
-
-        Added layers do nothing at first. A new piece of a prompt begins near the most similar old one: with a row as
-        small as those that are built at random, it would be learned only after hundreds of steps.
-        """
+        """Takes the weights of a finished model, with fresh optimizers; added layers do nothing at first."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -293,6 +289,7 @@ class Trainer:
         rows[: len(old)] = old
         pieces = {index: _words(text) for text, index in self.tokenizer.get_added_vocab().items()}
         known = [index for index in sorted(pieces) if index < len(old)]
+        # With a row as small as those that are built at random, a new piece would be learned after hundreds of steps.
         for index in sorted(pieces.keys() - known):
             words = pieces[index]
             alike = max(known, key=lambda other: (words & pieces[other]).total() / (words | pieces[other]).total())

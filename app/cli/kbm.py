@@ -25,8 +25,8 @@ from keqa.evaluation.reproduction import kbm as design
 from keqa.evaluation.run_file import iter_lines, read_run
 from keqa.lms import address_for, check_model
 from keqa.optimize.alignment import Settled
-from keqa.optimize.boundary import Collected, train_light
-from keqa.optimize.boundary.collect import from_memory, write_private
+from keqa.optimize.boundary.collect import Collected, from_memory, write_private
+from keqa.optimize.boundary.train import train_light
 from keqa.programs.boundary import BoundaryModel, LightModel, read_model
 from keqa.programs.build import Parts, own_of
 from keqa.programs.keqa import KEQA

@@ -25,8 +25,7 @@ from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
 from keqa.evaluation.reproduction.training import verdicts
 from keqa.metrics.answers import normalize
 from keqa.optimize.asking import Progress
-from keqa.optimize.boundary import Collected, CollectedQuiz
-from keqa.optimize.boundary.collect import contains
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz, contains
 from keqa.programs.boundary.light import certainty
 from keqa.programs.calls.errors import CallError
 from keqa.programs.fingerprint import lm_spec

@@ -17,7 +17,7 @@ from keqa.evaluation.reproduction.experiments import SETTINGS
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import COUNTED, Asking, Progress, Spending
 from keqa.optimize.compile import compile_program
-from keqa.optimize.reference import Labeller, build_reference
+from keqa.optimize.reference import build_reference
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
@@ -112,14 +112,11 @@ def build_program(
     """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
     program = KEQA(retriever, lms=lms, **SETTINGS, **(settings or {}))
     # R_u finds the nearest, whatever their labels. An embedding model is opened before anything is asked.
-    reference, labeller = UtilityReference(embedder, least=0, form="joint"), Labeller(program, correctness=f1)
-    examples = list(training.examples)
+    reference, examples = UtilityReference(embedder, least=0, form="joint"), list(training.examples)
     place = folder.with_name(f"{folder.name}.work") / "calls.journal"
     with Journal.open(place, {"task": "utility reference"}) as journal, Spending(journal).counting() as spending:
-        entries = build_reference(labeller, examples, Asking(journal, f1, in_flight, progress))
+        entries, problems = build_reference(program, examples, Asking(journal, f1, in_flight, progress))
     spent = spending.earlier + spending.spent
-    problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
-    problems += [f"{sum(of.values())} passages have no label ({cause})" for cause, of in entries.lost.items()]
     if not entries:
         return Built(None, problems=problems)
     program.picking.reference = reference.fit(entries)

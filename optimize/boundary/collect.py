@@ -21,7 +21,6 @@ from keqa.data.example import as_examples
 from keqa.data.question import AnswerType, Question, question_digest, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
-from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
@@ -115,14 +114,12 @@ def from_memory(collected: Collected) -> Collected:
 
 
 def quizzes_of(examples: Iterable[Any]) -> list[Settled]:
-    """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
-
-    A quiz that several questions have is there once, as that of the first, so that no split by questions divides it.
-    """
+    """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz."""
     found: dict[tuple[str, tuple[str, ...]], Settled] = {}
     for example in as_examples(examples):
         parts, whole = Settled.parts(example), Settled.whole(example)
         for asked in parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]:
+            # One that several questions have is the first one's, so that no split by questions divides it.
             found.setdefault((quiz_key(str(asked.quiz.resolved)), asked.choices), asked)
     return list(found.values())
 
@@ -136,17 +133,13 @@ def collect(
     top_k: int = TOP_K,
     tries: int = TRIES,
     store: SqliteStore | None = None,
-    correct: Correctness = exact_match,
     judge_lm: Any = None,
     in_flight: int = 8,
     dataset: str = "",
     split: str = "",
     progress: Progress = silent,
 ) -> Collected:
-    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds.
-
-    Open Chinese answers that are not exactly right are judged by `judge_lm`, where it is given (see `contains`).
-    """
+    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds."""
     asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")
@@ -171,7 +164,7 @@ def collect(
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
         reference = "\n\n".join(how["passages"]) if how else None
         try:
-            return _collected(one, found, correct, reference, judge) if failed is None else failed
+            return _collected(one, found, reference, judge) if failed is None else failed
         except CallError as error:
             return error.cause
         except DSPyError as error:
@@ -201,7 +194,7 @@ def contains(lm: Any, predicted: str, answer: str) -> bool:
 
 def write_collected(collected: Collected, path: Path) -> None:
     """Write what was collected to a file that only its owner may read: a header, then a line a quiz."""
-    header = _Header(dataset=collected.dataset, split=collected.split, lm=collected.lm, tries=collected.tries)
+    header = _Header(**{name: getattr(collected, name) for name in ("dataset", "split", "lm", "tries")})
     lines = [one.model_dump_json() for one in (header, *collected.quizzes)]
     write_private(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
@@ -241,16 +234,13 @@ def validated(kind: type[BaseModel], value: Any, path: str | Path, number: int) 
 
 
 def _collected(
-    asked: Settled,
-    found: Draws,
-    correct: Correctness,
-    reference: str | None,
-    judge: Callable[[str, str], bool] | None,
+    asked: Settled, found: Draws, reference: str | None, judge: Callable[[str, str], bool] | None
 ) -> CollectedQuiz:
+    # Open Chinese answers that are not exactly right are judged, where somebody can.
     judged = judge if asked.answer_type == "short" and is_chinese(str(asked.quiz.resolved)) else None
     draws = []
     for draw in found.made:
-        right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
+        right = draw.answer is not None and asked.correctness(exact_match, draw.answer) >= 1
         if judged is not None and draw.answer is not None and not right:
             right = any(judged(draw.answer, gold) for gold in asked.golds)
         given = {name: getattr(draw, name) for name in ("probability", "first_token")}

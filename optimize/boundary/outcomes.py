@@ -133,10 +133,7 @@ def read_outcomes(path: str | Path, *, measured: bool = False) -> list[RecordedO
 
 
 def as_collected(outcomes: Iterable[RecordedOutcome], dataset: str = "") -> Collected:
-    """Outcomes as draws, of which the draft is the first: what light boundary models are trained on.
-
-    A further answer is right where it has a gold answer, or, without any, where it equals the draft and that is.
-    """
+    """Outcomes as draws, of which the draft is the first: what light boundary models are trained on."""
     quizzes = [
         CollectedQuiz(root=one.root, quiz=one.question, golds=one.answers or [one.draft or "-"], draws=_draws(one))
         for one in outcomes
@@ -150,5 +147,6 @@ def _draws(one: RecordedOutcome) -> list[CollectedDraw]:
 
 
 def _right(text: str, one: RecordedOutcome) -> bool:
+    # Where there is no gold answer, the draft stands for one if it is right.
     golds: Sequence[str] = one.answers or ([one.draft] if one.right else [])
     return bool(golds) and contains_answer(text, golds)

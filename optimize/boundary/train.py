@@ -116,10 +116,7 @@ def train_light(
     embedder: str = EMBEDDER,
     target: CertaintyTarget = "by_samples",
 ) -> Trained[LightModel]:
-    """Train a light boundary model; it reads no passages, and learns of draws from memory alone.
-
-    `target` is the certainty that it learns to tell: KBM's, ``by_types``, or ``by_samples``.
-    """
+    """Train a light boundary model; it reads no passages, and learns of draws from memory alone."""
     quizzes = checked_quizzes([from_memory(one) for one in collected])
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads, target)]
     place = np.array([place for place, _ in seen])
@@ -164,10 +161,7 @@ def may_learn(program: Any) -> bool:
 def learn(
     program: KEQA, train: Sequence[Example], val: Sequence[Example], asking: Asking, tries: int
 ) -> Trained[LightModel]:
-    """Collect draws to the quizzes of training questions, and train a light model on them.
-
-    By default it reads one draft where the language model gives the probabilities of its tokens, and else the draws.
-    """
+    """Collect draws to the quizzes of training questions, and train a light model on them."""
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
@@ -178,6 +172,7 @@ def learn(
         raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
     how: dict[str, Any] = {"store": asking.journal, "in_flight": asking.in_flight, "progress": asking.progress}
     collected = collect(program, quizzes=usable, tries=tries, split="train", **how)
+    # Without the probabilities of its tokens one draft says too little.
     likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
     return train_light([collected], reads="draft" if likely else "draws")
 

@@ -79,7 +79,7 @@ class AskedModel(SavedModel):
 
 
 class FinetunedModel(AskedModel):
-    """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one."""
+    """A fine-tuned boundary model; see `keqa.optimize.boundary.train.train_finetuned`, which makes one."""
 
     kind: Literal["finetuned"] = "finetuned"
     language: PromptLanguage = "en"
@@ -192,7 +192,7 @@ class KnownQuiz(Strict):
 
 
 class PromptedModel(AskedModel):
-    """A prompted boundary model; see `keqa.optimize.boundary.train_prompted`, which makes one."""
+    """A prompted boundary model; see `keqa.optimize.boundary.train.train_prompted`, which makes one."""
 
     kind: Literal["prompted"] = "prompted"
     show: Literal["balanced", "nearest"] = "balanced"

@@ -3,8 +3,9 @@
 import hostile_replies
 import pytest
 from dspy.utils.exceptions import AdapterParseError
-from hostile_replies import SIGNATURES, Replies, Tally, campaign
+from hostile_replies import SIGNATURES, Replies, campaign
 
+from keqa.programs.baselines import ClosedBook
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import AnswerQuiz
 
@@ -12,8 +13,8 @@ pytestmark = pytest.mark.process
 
 
 def test_every_reply_ends_in_a_value_or_a_typed_error():
-    found = campaign(3_000, seed=3)
-    assert sum(tally.replies for tally in found.values()) >= 3_000
+    found = campaign(2_000, seed=3)
+    assert sum(tally.replies for tally in found.values()) >= 2_000
     assert {name: dict(tally.broken) for name, tally in found.items() if tally.broken} == {}
     # The campaign's own bound is for a machine that does nothing else.
     assert max(tally.slowest for tally in found.values()) < 2
@@ -35,20 +36,12 @@ def test_the_grammar_is_the_same_for_a_seed_and_has_whole_replies_too():
     assert 20 < read < 180
 
 
-@pytest.mark.parametrize(
-    ("tally", "code"), [(Tally(1, 1), 0), (Tally(1, 1, slowest=0.2), 1), (Tally(1), 0), (Tally(), 1)]
-)
-def test_a_broken_promise_is_an_exit_code(monkeypatch, tally, code):
-    monkeypatch.setattr(hostile_replies, "campaign", lambda *arguments: {"adapter": tally})
-    assert hostile_replies.main([]) == code
-
-
 def test_a_mistake_of_the_program_is_found(monkeypatch):
     def parse(self, signature, completion):
         raise AttributeError("choices")
 
     monkeypatch.setattr(type(adapter()), "parse", parse)
-    found = campaign(200, seed=0)
-    assert found["adapter"].broken["AttributeError"] > 100
-    assert found["closed book"].broken["AttributeError"] > 0
-    assert not found["adapter"].kept
+    replies = Replies(0)
+    for found in (hostile_replies.read(replies, 20), hostile_replies.asked(replies, ClosedBook(workers=1), 4)):
+        assert found.broken["AttributeError"] > 0
+        assert not found.kept

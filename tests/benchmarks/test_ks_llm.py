@@ -27,29 +27,27 @@ def test_the_sentences_of_a_context_and_those_that_are_needed(context):
     assert context.needed == {1, 2}
 
 
-def test_what_is_measured_of_a_question(context):
+def measuring(**near):
+    """A measure by which what is wanted is near one sentence each, by its place."""
+
     def measure(wanted, sentences):
-        """The question is near the first sentence, each triple near its own, and both as one text near the first."""
-        near = {"Who governs Carmouth?": 0, "Carmouth mayor Ann Berg": 1, "Skarn sells fish": 2}
         return np.array([[float(near.get(one, 0) != place) for place in range(len(sentences))] for one in wanted])
 
-    found = dict(ks_llm.selections(context, measure))
+    return measure
+
+
+def test_what_is_measured_of_a_question(context):
+    # The question, and both triples as one text, are near the first sentence.
+    found = dict(ks_llm.selections(context, measuring(**{"Carmouth mayor Ann Berg": 1, "Skarn sells fish": 2})))
     two = ks_llm.KEPT.index(2)
-    assert [found[name][two] for name in ("question", "gold triples", "gold triples, joined")] == [
-        [0, 1],
-        [1, 2],
-        [0, 1],
-    ]
+    selected = [found[name][two] for name in ("question", "gold triples", "gold triples, joined")]
+    assert selected == [[0, 1], [1, 2], [0, 1]]
     assert ks_llm.scored(context, found["question"])[:6] == [0, 0.5, 1, 1, 1, 0]
     assert ks_llm.scored(context, found["gold triples"])[two] == 1
+    assert "written triples" not in found
 
 
 @pytest.mark.parametrize(("written", "selected"), [(["Carmouth | mayor | ?"], [1]), ([], [0])])
 def test_written_triples_select_and_the_question_does_where_there_is_none(context, written, selected):
-    def measure(wanted, sentences):
-        near = {"Who governs Carmouth?": 0, "Carmouth mayor ?": 1}
-        return np.array([[float(near.get(one, 2) != place) for place in range(len(sentences))] for one in wanted])
-
-    found = dict(ks_llm.selections(context, measure, written))
+    found = dict(ks_llm.selections(context, measuring(**{"Carmouth mayor ?": 1}), written))
     assert found["written triples"][ks_llm.KEPT.index(1)] == selected
-    assert "written triples" not in dict(ks_llm.selections(context, measure))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 
 import llama_outcomes
 import pytest
@@ -28,6 +29,7 @@ def test_both_tables(tmp_path, monkeypatch, capsys):
     for split, count, start in (("dev", 61, 0), ("test", 30, 60)):
         rows = "".join(f"{json.dumps(line)}\n" for line in lines(count, start))
         (tmp_path / f"towns_{split}.jsonl").write_text(rows)
+    monkeypatch.setattr(llama_outcomes, "resampled", partial(llama_outcomes.resampled, resamples=20))
     monkeypatch.setattr(sys, "argv", ["llama_outcomes.py", str(tmp_path), "--cost", "0.02"])
     llama_outcomes.main()
     out = capsys.readouterr().out

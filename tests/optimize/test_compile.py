@@ -110,7 +110,7 @@ def test_what_is_learned_is_right_saved_and_no_matter_of_the_program_itself(worl
     found = compiled(made)
     demos = learned(found.program)
     assert not any(learned(made.program).values())
-    assert (found.report.before_score.mean, found.report.after_score.mean) == (pytest.approx(2 / 3), 1.0)
+    assert (found.report.intervals["before"].mean, found.report.intervals["after"].mean) == (pytest.approx(2 / 3), 1.0)
     if name != "keqa":
         assert all(demos.values())
         assert not any(f"Town{number} " in json.dumps(demos) for number in MISSED)
@@ -138,7 +138,7 @@ def test_killed_anywhere_it_goes_on_makes_no_call_twice_and_ends_alike(world, co
     world = partial(world, train=4, val=2)
     whole = compiled(world(name), folder="whole")
     total = whole.report.spent.calls
-    for after in (2, total // 3, total // 2, total - 3):
+    for after in (2, total // 2):
         with pytest.raises(killed):
             compiled(world(name, killed_after=after, workers=1), folder=f"killed {after}")
         made = world(name)
@@ -188,7 +188,7 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     assert demos["picking.judge"] == (0, 0)
     assert report.reference == {"helpful": 12, "harmful": 12}
     assert (report.trained_on, report.validated_on) == (6, 4)
-    assert report.gain.excludes_zero
+    assert report.intervals["gain"].excludes_zero
     assert report.spent.calls == len(world.engine.calls) > 100
     assert report.spent.prompt_tokens == 10 * report.spent.calls
     assert [point.settings["top_k"] for point in report.curve] == [2, 2, 1]
@@ -269,16 +269,13 @@ def test_what_holds_no_question_is_refused_before_anything_is_begun(refused, giv
         ({"in_flight": 0}, "in_flight must be a whole number from 1"),
         *(({"threshold": value}, "threshold must be a number from 0 to 1") for value in (-0.1, 1.1)),
         *(({"cost_per_retrieval": value}, "a number from 0") for value in (-0.1, float("inf"), float("nan"))),
-        ({"cost_per_call": -1.0}, "a number from 0"),
         ({"training": 3}, "training must be"),
         ({"boundary_tries": 4}, "boundary_tries must be a whole number from 5 to 1,000, not 4"),
         # What only a late step needs.
         ({"grid": 3}, "grid must be"),
         ({"grid": (3,)}, "grid must be"),
         ({"grid": {"decompose": (True,)}}, "grid must be values by setting"),
-        ({"grid": {"tries": (0,)}}, "grid: tries must be a whole number from 1"),
         ({"grid": {"top_k": (0,)}}, "grid: top_k must be a whole number from 1"),
-        ({"grid": {"temperature": (0.0,)}}, "grid: temperature must be a number above 0"),
         ({"grid": {"top_p": (1.5,)}}, f"grid: top_p must be {SHARE}"),
         ({"grid": {"threshold": ("1", "3/2")}}, f"grid: threshold must be {SHARE}"),
         ({"grid": {"boundary_threshold": ("2",)}}, "boundary_threshold must be a number from 0 to 1"),

@@ -403,7 +403,6 @@ def test_calls_that_say_nothing_or_the_same_again_are_left_out():
     assert len(found(IRCoT(None), calls(said, silent, said))["extend"]) == 1
 
 
-QUERIES = {"queries": ["Who leads the Reds?"], "answers": ["Torman"]}
 TURN = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": {"query": "Marton"}}
 
 
@@ -415,12 +414,6 @@ TURN = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": {"que
             "extend",
             [({"passages": [], **ASKED, "thoughts": some}, {"thought": "So."}) for some in ([], ["a"])],
             ["0 thoughts", "1 thoughts"],
-        ),
-        (
-            SearChain,
-            "plan",
-            [({"question": LEADS.question, "verified": some}, QUERIES) for some in ([], ["x: y"])],
-            ["0 verified", "1 verified"],
         ),
         (
             ReAct,
@@ -451,12 +444,9 @@ def test_judges_are_those_who_say_a_verdict_and_nothing_else():
     ("answer", "answer_type", "kind"),
     [
         ("Oslo", "short", "text, one word"),
-        ("New York", "short", "text, words"),
         ("1926", "short", "number, one word"),
         ("9 October 1968", "short", "number, words"),
         ("Yes", "yes/no", "yes/no yes"),
-        ("no", "yes/no", "yes/no no"),
-        ("B", "choice", "choice"),
     ],
 )
 def test_kinds(answer, answer_type, kind):

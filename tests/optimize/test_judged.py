@@ -11,9 +11,8 @@ import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match, f1
-from keqa.optimize.alignment import Settled, gold_answers, gold_quizzes, settled_quizzes
+from keqa.optimize.alignment import gold_answers, gold_quizzes, settled_quizzes
 from keqa.optimize.judged import judged, teaching
-from keqa.optimize.scoring import example_for_metrics, feedback_metric
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Failure, QuestionRecord, QuizRecord
 
@@ -105,22 +104,18 @@ def test_nothing_is_said_of_a_passage_that_need_not_hold_the_answer(gold, answer
     assert told == f"'wrong' is wrong, the answer is {gold!r}."
 
 
-@pytest.mark.parametrize("of_package", [False, True])
-def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about_and_a_failure_says_why(of_package):
-    metric = feedback_metric(f1)
-    gold, asked = example_for_metrics(MARTON), [(PREDICTORS["examination.quiz"], QUIZ, {"answer": "1915"})]
-    if of_package:
-        gold, metric = MARTON, keqa.optimizer_metric(f1)
+def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about_and_a_failure_says_why():
+    metric, asked = keqa.optimizer_metric(f1), [(PREDICTORS["examination.quiz"], QUIZ, {"answer": "1915"})]
     predicted = SimpleNamespace(answer="1926", record=RECORD)
-    whole = metric(gold, predicted, None, "program", None)
-    part = metric(gold, predicted, None, "program.examination.quiz", asked)
+    whole = metric(MARTON, predicted, None, "program", None)
+    part = metric(MARTON, predicted, None, "program.examination.quiz", asked)
     assert whole.score == part.score == 0.5
     assert whole.feedback.startswith("The program answered the question with '1926'; the gold answer is")
     assert part.feedback == f"{part.feedback.partition(' The program')[0]} {whole.feedback}"
     assert part.feedback.startswith("'1915' is wrong")
     failure = Failure(stage="summarize", cause="x", message="no reply")
     failed = RECORD.model_copy(update={"answer": None, "failure": failure})
-    told = metric(gold, SimpleNamespace(answer=None, record=failed), None, "program", None)
+    told = metric(MARTON, SimpleNamespace(answer=None, record=failed), None, "program", None)
     assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")
 
 
@@ -305,20 +300,6 @@ def test_a_choice_that_is_the_question_is_settled_as_one():
     # One of several quizzes is not the question, though it reads like it.
     twice = story.model_copy(update={"quizzes": [quiz, quiz.model_copy(update={"index": 2})]})
     assert settled_quizzes(example, twice) == []
-
-
-@pytest.mark.parametrize(
-    ("settled", "answer", "form"),
-    [
-        (Settled.whole(EXAMPLE), "1926-09-01", "1926-09-01"),
-        (Settled.whole(EXAMPLE), "September 1926", "1 September 1926"),
-        (Settled.whole(EXAMPLE), "nonsense", "1 September 1926"),
-        (Settled(None, ("Oslo", "Rome"), "choice", ("Oslo", "Rome")), "b", "Rome"),
-        (Settled(None, ("yes", "no"), "yes/no"), "No, never", "no"),
-    ],
-)
-def test_the_closest_alias_is_the_form_to_learn(settled, answer, form):
-    assert settled.in_form(answer) == form
 
 
 def test_gold_quizzes_are_resolved_by_gold_answers():

@@ -15,7 +15,6 @@ from keqa.metrics.answers import f1
 from keqa.optimize import reference as build
 from keqa.optimize.asking import Asking
 from keqa.optimize.failures import Failures
-from keqa.optimize.reference import Labeller
 from keqa.programs import KEQA
 from keqa.programs.predictor import demonstration_digest
 from keqa.programs.reference.entries import UtilityEntry
@@ -29,8 +28,8 @@ class Patient(Failures):
 
 
 def build_reference(program, train, *, journal=None, failures=None):
-    asking = Asking(journal, f1, in_flight=1, failures=failures or Patient())
-    return build.build_reference(Labeller(program), train, asking)
+    """The entries; what is told of those that are not there."""
+    return build.build_reference(program, train, Asking(journal, f1, in_flight=1, failures=failures or Patient()))
 
 
 GOLD = "Pete Docter"
@@ -84,6 +83,10 @@ def told(passages, question):
     return GOLD if passages else "x"
 
 
+def lost(cause, count=1, of="who"):
+    return f"{count} passages have no label, since a call failed with {cause}: of training questions {of}"
+
+
 def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
     def answer(passages: list[str], question: str | None) -> str:
         if "wrong" in passages:
@@ -94,7 +97,7 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
 
     # A passage that is in the corpus twice is tried once.
     built, engine = program(answer, "idle", "Pete", "wrong", "idle", "Docter", "more")
-    entries = build_reference(built, [WHO])
+    entries, problems = build_reference(built, [WHO])
     assert seen(engine, "ReasonWithKnowledge") == [
         ["idle"],
         ["Pete"],
@@ -105,7 +108,7 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
     assert engine.count == {"ReasonFromMemory": 1, "ReasonWithKnowledge": 5}
     assert labels(entries) == [("Pete", True), ("wrong", False), ("Docter", True)]
     assert entries[0] == UtilityEntry("who", "Who directed Up?", "Pete", True, question_digest(WHO.question))
-    assert (entries.problems, entries.lost) == ({}, {})
+    assert problems == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
 def test_of_one_hop_each_passage_is_tried_alone(program, settings, example):
     replies = {(): "Pete", ("good",): GOLD, ("bad",): "Brad Bird", ("idle",): "Pete"}
     built, engine = program(lambda passages, _: replies[tuple(passages)], "good", "bad", "idle", "good", **settings)
-    assert labels(build_reference(built, [example])) == [("good", True), ("bad", False)]
+    assert labels(build_reference(built, [example])[0]) == [("good", True), ("bad", False)]
     assert sorted(seen(engine, "AnswerWithKnowledge")) == [["bad"], ["good"], ["idle"]]
     assert engine.count == {"AnswerQuiz": 1, "AnswerWithKnowledge": 3}
 
@@ -135,7 +138,7 @@ def test_gold_quizzes_are_labelled_with_gold_answers_in_the_places_of_references
         return "unknown"
 
     built, engine = program(answer, "film", "person", "old", found=found)
-    assert [(e.root, e.quiz, e.passage, e.helpful) for e in build_reference(built, [BORN])] == [
+    assert [(e.root, e.quiz, e.passage, e.helpful) for e in build_reference(built, [BORN])[0]] == [
         ("born", "Who directed Up?", "film", True),
         # "1968" is an alias of the question's answer, which this quiz asks for.
         ("born", "When was Pete Docter born?", "person", True),
@@ -148,7 +151,7 @@ def test_gold_quizzes_are_labelled_with_gold_answers_in_the_places_of_references
 def test_what_is_asked_and_kept_of_a_choice(program):
     built, engine = program(told, "one", decompose=False)
     choice = Example("c", "Which is it?", (GOLD,), "choice", ("x", GOLD))
-    (found,) = build_reference(built, [choice])
+    ((found,), _) = build_reference(built, [choice])
     assert found == UtilityEntry("c", "Which is it?", "one", True, question_digest(choice.question, choice.choices))
     (recalled,), (answered,) = engine.asked("AnswerQuiz"), engine.asked("AnswerWithKnowledge")
     assert recalled["quiz"] == answered["question"] == "Which is it?"
@@ -165,7 +168,7 @@ def test_no_demonstration_of_the_question_or_from_it_is_shown_while_it_is_labell
     quiz.demos = [dspy.Example(**one) for one in (own, other, {"quiz": WHO.question, "answer": GOLD, **kind})]
     origins = {demonstration_digest(own, quiz.signature): [question_digest(WHO.question)]}
     built.learned = built.learned.and_from((), (), origins)
-    assert labels(build_reference(built, [WHO])) == [("Pete Docter made Up.", True)]
+    assert labels(build_reference(built, [WHO])[0]) == [("Pete Docter made Up.", True)]
     assert [("John Lasseter" in prompt, prompt.count(GOLD)) for prompt in engine.prompts] == [(True, 0), (False, 1)]
     assert len(quiz.demos) == 3
 
@@ -177,29 +180,36 @@ def test_a_call_that_fails_leaves_out_its_passage(program, asked, error):
         return (error or "") if passages[-1:] == ["bad"] else GOLD if "good" in passages else "x"
 
     built, _ = program(answer, "bad", "good", "bad too")
-    entries = build_reference(built, [asked])
+    entries, problems = build_reference(built, [asked])
     assert labels(entry for entry in entries if entry.passage != "bad too") == [("good", True)]
     named = {ServerError: "LMServerError", ContextLengthError: "ContextWindowExceededError"}
-    assert entries.lost == {named.get(type(error), "EmptyAnswerError"): {"who": 1}}
-    assert entries.problems == {}
+    assert problems == [lost(named.get(type(error), "EmptyAnswerError"))]
 
 
 def test_what_gives_no_label_is_named(program):
     long = Example("long", "Who " * 20, ("x",))
     unknown = Example("none", "Who directed Cars?", ("John",))
     built, engine = program(told, "text", found={WHO.question: [0]}, max_question_chars=20)
-    entries = build_reference(built, [unknown, long, WHO])
-    assert entries.problems["none"] == ("the question: no passage was found",)
-    assert "79 characters; at most 20" in entries.problems["long"][0]
+    entries, (none, too_long) = build_reference(built, [unknown, long, WHO])
+    assert none == "training question none: the question: no passage was found"
+    assert too_long.startswith("training question long: ")
+    assert "79 characters; at most 20" in too_long
     assert ([entry.root for entry in entries], len(engine.calls)) == (["who"], 2)
     silent, engine = program(lambda passages, _: GOLD if passages else ServerError("down"), "one", "two")
-    entries = build_reference(silent, [WHO])
-    assert (list(entries), entries.lost) == ([], {"LMServerError": {"who": 2}})
-    assert entries.problems["who"][0].startswith("the question: there is no answer without passages to compare with")
+    entries, (problem, without) = build_reference(silent, [WHO])
+    assert (entries, without) == ([], lost("LMServerError", 2))
+    assert "who: the question: there is no answer without passages to compare with" in problem
     assert engine.count["ReasonWithKnowledge"] == 0
     deaf, _ = program(lambda passages, _: ServerError("down") if passages else "x", "one", "two")
-    (problem,) = build_reference(deaf, [WHO]).problems["who"]
-    assert problem.startswith("the question: there is no answer with any passage (LMServerError: ")
+    _, (problem, _) = build_reference(deaf, [WHO])
+    assert "who: the question: there is no answer with any passage (LMServerError: " in problem
+
+
+@pytest.mark.parametrize(("count", "named"), [(5, "q0, q1, q2, q3, q4"), (6, "q0, q1, q2, q3, q4 and 1 more")])
+def test_five_questions_are_named_of_those_that_lack_labels(program, count, named):
+    built, _ = program(lambda passages, _: ServerError("down") if passages == ["bad"] else GOLD, "bad", "good")
+    asked = [Example(f"q{number}", f"Who directed Up, {number}?", (GOLD,)) for number in range(count)]
+    assert build_reference(built, asked)[1] == [lost("LMServerError", count, named)]
 
 
 def test_settings_that_cannot_work_are_refused_before_any_call(program):
@@ -222,18 +232,18 @@ def test_what_got_no_reply_is_asked_again_by_a_later_run_and_what_got_one_is_not
     built, engine = program(answer, "bad", "good")
     searching, cars = built.retriever, Example("cars", "Who directed Cars?", (GOLD,))
     searching.error = RetrievalError("the index is gone")
-    (problem,) = build_reference(built, [WHO], journal=journal).problems["who"]
+    _, (problem,) = build_reference(built, [WHO], journal=journal)
     assert "the search failed (RetrievalError: the index is gone)" in problem
     searching.error = None
-    assert build_reference(built, [WHO, cars], journal=journal).lost == {"LMServerError": {"who": 1}}
+    assert build_reference(built, [WHO, cars], journal=journal)[1] == [lost("LMServerError")]
     down.clear()
     before = len(engine.calls)
-    assert build_reference(built, [WHO, cars], journal=journal).lost == {}
+    assert build_reference(built, [WHO, cars], journal=journal)[1] == []
     assert {inputs["question"] for _, inputs, _ in engine.calls[before:]} == {WHO.question}
     assert len(engine.calls) - before <= 2
     # With another gold answer the same calls give other labels.
     before = len(engine.calls)
-    assert build_reference(built, [replace(WHO, answers=("nobody",))], journal=journal) == []
+    assert build_reference(built, [replace(WHO, answers=("nobody",))], journal=journal) == ([], [])
     assert len(engine.calls) == before
 
 
@@ -254,5 +264,5 @@ def test_what_ends_the_building_keeps_what_was_made(program, journal, error, kin
     with pytest.raises(kind, match=message):
         build_reference(built, train, journal=journal, failures=Failures())
     away, before = False, len(engine.calls)
-    assert len(build_reference(built, train, journal=journal, failures=Failures())) == 9
+    assert len(build_reference(built, train, journal=journal, failures=Failures())[0]) == 9
     assert "Question 0?" not in str(engine.calls[before:])

@@ -24,7 +24,6 @@ from keqa.optimize.asking import Asking, Trace
 from keqa.optimize.compile import compile_program
 from keqa.optimize.finetuning import check_finetunable, finetune, right_calls, save_lms
 from keqa.optimize.options import Options
-from keqa.optimize.reference import Labels, UtilityEntries
 from keqa.optimize.tuning import GRID
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
@@ -79,7 +78,7 @@ def test_a_program_goes_on_with_its_fine_tuned_language_model(taught, tmp_path):
 @pytest.mark.parametrize(
     ("does", "val", "kept"),
     # One question proves nothing.
-    [(MUTE, 4, False), (MUTE, 2, False), (MUTE, 1, True), ({}, 2, True)],
+    [(MUTE, 2, False), (MUTE, 1, True), ({}, 2, True)],
 )
 def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(taught, trainable, town, does, val, kept):
     other = trainable(town(**does))
@@ -107,19 +106,11 @@ def test_fine_tuned_language_models_are_saved_beside_the_program(taught, tmp_pat
     assert about["finetuned_on"]["picking.judge"] == 4
 
 
-@pytest.mark.parametrize(
-    ("count", "named"), [(1, "t0"), (5, "t0, t1, t2, t3, t4"), (6, "t0, t1, t2, t3, t4 and 1 more")]
-)
-def test_what_keeps_a_reference_small_is_told(setting, monkeypatch, count, named):
-    lost = {f"t{number}": Labels(lost=Counter({"LMServerError": 2})) for number in range(count)}
-    few = {"t9": Labels(problems=["no passage was found", "nor any other"])}
-    monkeypatch.setattr(compiling, "build_reference", lambda *_: UtilityEntries(lost | few))
+def test_without_an_entry_there_is_no_reference(setting, monkeypatch):
+    monkeypatch.setattr(compiling, "build_reference", lambda *_: ([], ["a problem"]))
     found = compiled(setting(train=2, val=1), optimizer="none")
-    assert found.report.problems == [
-        "training question t9: no passage was found; nor any other",
-        f"{2 * count} passages have no label, since a call failed with LMServerError: of training questions {named}",
-        "no passage made an answer better or worse, so there is no utility reference",
-    ]
+    none = "no passage made an answer better or worse, so there is no utility reference"
+    assert found.report.problems == ["a problem", none]
     assert (found.report.reference, found.report.chosen) == ({}, [AS_IT_IS])
     assert found.program.picking.reference is None
 
@@ -131,7 +122,7 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monk
             return {"helpful": "married" in inputs["passage"] and not (shown and misled)}
 
     entries = [UtilityEntry("t0", "To whom is Mayor0 married?", text, text != "b") for text in "abc"]
-    monkeypatch.setattr(compiling, "build_reference", lambda *_: UtilityEntries({"t0": Labels(entries)}))
+    monkeypatch.setattr(compiling, "build_reference", lambda *_: (entries, []))
     world = setting(Misled(), train=2, val=val)
     found = compiled(world, optimizer="none")
     report, reference = found.report, found.program.picking.reference
@@ -178,10 +169,6 @@ def test_a_program_is_compiled_into_an_adapter(tmp_path):
     lms = build_roles(f"transformers/{tmp_path / 'small.lm'}", cache=False)
     loaded = keqa.load(tmp_path / "small", open_encyclopedia(), lms)
     assert len({str(one(train[0].question).answer) for one in (found, loaded)}) == 1
-    again = keqa.compile(program, train, val, **how)
-    assert (again.report.spent.calls, again.report.after) == (0, found.report.after)
-    with pytest.raises(ConfigurationError, match="is fine-tuned already: give its base"):
-        keqa.compile(found.program, train, val, optimizer="finetune", tuning=False)
 
 
 def test_language_models_that_cannot_be_trained_are_refused_before_any_call(setting, trainable, tmp_path):
@@ -280,8 +267,8 @@ def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_d
     # Those of a predictor are not one after the other.
     assert sum(one != other for one, other in pairwise(objectives)) > 5
     assert found.conversations == COUNTS
-    assert {found.lms.task, found.lms.consistency, found.lms.utility} == {lm.becomes}
-    assert (found.lms.boundary, found.folders, found.program.picking.reference) == (None, {}, None)
+    assert {found.program.lms.task, found.program.lms.consistency, found.program.lms.utility} == {lm.becomes}
+    assert (found.program.lms.boundary, found.folders, found.program.picking.reference) == (None, {}, None)
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
     assert [predictor.demos for predictor in found.program.predictors()] == [[]] * 7
     # The program itself stays as it is.
@@ -298,7 +285,7 @@ def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting, tr
     for lm, learned in ((task, OF_TASK), (consistency, OF_CONSISTENCY), (utility, OF_UTILITY)):
         [how] = lm.trained
         assert sorted(shown(how["train_data"])) == sorted(learned)
-    assert found.lms == keqa.Roles(task.becomes, consistency.becomes, utility.becomes, boundary)
+    assert found.program.lms == keqa.Roles(task.becomes, consistency.becomes, utility.becomes, boundary)
     assert found.folders == {"task": Path("t")}
     assert found.program.examination.same.lm is consistency.becomes
     assert found.program.picking.judge.lm is utility.becomes
@@ -315,7 +302,7 @@ def test_other_methods_learn_from_their_right_answers(setting, trainable, tune):
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
     # One that no part of the program asks is not trained.
     assert other.trained == []
-    assert (found.lms, found.folders) == (keqa.Roles(lm.becomes, other, other), {"task": Path("t")})
+    assert (found.program.lms, found.folders) == (keqa.Roles(lm.becomes, other, other), {"task": Path("t")})
 
 
 def test_only_questions_that_came_out_right_are_learned_from(taught, tune):
@@ -343,8 +330,8 @@ def test_a_language_model_with_nothing_to_learn_stays_with_its_demonstrations(se
     program.answering.answer.demos = [dspy.Example(quiz="Who?", passages=["Ann."], answer="Ann")]
     found = tune(world)
     assert (utility.trained, len(task.trained)) == ([], 1)
-    assert found.lms.task is found.lms.consistency is task.becomes
-    assert found.lms.utility is utility
+    assert found.program.lms.task is found.program.lms.consistency is task.becomes
+    assert found.program.lms.utility is utility
     assert (found.program.picking.judge.lm, found.program.answering.answer.lm) == (utility, task.becomes)
     assert (found.program.picking.judge.demos, found.program.answering.answer.demos) == ([demo], [])
     assert found.program.picking.reference is f1
@@ -435,10 +422,3 @@ def test_language_models_are_copied_beside_their_program_and_replace_nothing_els
         save_lms({"task": one}, tmp_path / "small")
     with pytest.raises(InputError, match=r"other\.lm cannot be written: .*No such file"):
         save_lms({"task": tmp_path / "gone"}, tmp_path / "other")
-
-
-def test_options_of_a_training_are_read_from_a_command_line():
-    from keqa.cli.compile import read_training
-
-    assert read_training("epochs=3, rate=0.001,method=full") == {"epochs": 3, "rate": 0.001, "method": "full"}
-    assert read_training(None) == {}

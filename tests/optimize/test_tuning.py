@@ -1,6 +1,5 @@
 """Tuning: which values are tried, what each scores, and which calls settings share."""
 
-import json
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +15,7 @@ from keqa.optimize.demos import learned_forms
 from keqa.optimize.options import Options
 from keqa.optimize.tuning import BOUNDARY, GRID, Tuning, own_choice, values_to_try
 from keqa.programs.boundary import Judgement
-from keqa.programs.gates import AlwaysRetrieveGate, ConfidenceGate, ProbabilityGate, VoteGate
+from keqa.programs.gates import AlwaysRetrieveGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -102,25 +101,6 @@ def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting
 ALPHAS = only(threshold=("1/4", "1/2"), tries=(5,))
 
 
-def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
-    world = setting(val=2, gate=ConfidenceGate())
-    shown = dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
-    world.program.examination.confidence.state.demos = [shown]
-    found = tuned(world, grid=ALPHAS)
-    # α of 4/5 and 1/2 retrieves for the spouse, for whom 30 is stated; α of 1/4 for nobody.
-    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:3]] == [
-        ("4/5", 1.0),
-        ("1/4", 0.0),
-        ("1/2", 1.0),
-    ]
-    assert world.engine.count["AnswerQuiz"] == 2 * 2 * 5
-    # Once for each answer that leads: the mayor and the first guess at the spouse.
-    assert world.engine.count["StateConfidence"] == 2 * 2
-    asked = [p for (name, *_), p in zip(world.engine.calls, world.engine.prompts, strict=True) if "Conf" in name]
-    assert all("12" in prompt for prompt in asked)
-    assert found.program.examination.confidence.state.demos == [shown]
-
-
 def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal, tuned):
     world = setting(val=2, gate=ProbabilityGate())
     world.engine.probability = 0.4
@@ -168,25 +148,6 @@ def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
     assert found.best is found.curve[0]
     whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
     assert [one.settings["reason"] for one in whole.curve] == [False, True]
-
-
-def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
-    world = setting(val=3)
-    reply = world.engine.reply
-
-    def whole(name, inputs, config):
-        if name == "DecomposeQuestion":
-            return {"quizzes": json.dumps([inputs["question"]])}
-        if name == "Summarize":
-            number = "".join(char for char in inputs["question"] if char.isdigit())
-            return {"explanation": "", "answer": f"Ann Spouse{number}"}
-        return reply(name, inputs, config)
-
-    world.engine.reply = whole
-    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES[2:], BOTH)))
-    assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
-    assert found.program.summarize_single
-    assert not world.program.summarize_single
 
 
 def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
@@ -322,23 +283,6 @@ def program(retriever):
     return make
 
 
-def test_what_is_tried_where_nothing_is_said():
-    assert {
-        "tries": (3, 5),
-        "threshold": ("0.4", "0.6", "0.8", "1"),
-        "temperature": (0.7, 1.0),
-        "top_k": (2, 3, 5, 10),
-        "list_step": (1, 3),
-        "expand": (0, 3),
-        "settle": ("draft", "reading", "quizzes", "cascade"),
-        **dict.fromkeys(SWITCHES, BOTH),
-        "top_p": (None, 0.9),
-        "pick": (True, False),
-        "on_nothing_helpful": ("largest_cluster", "closed_book"),
-        "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
-    } == GRID
-
-
 def test_the_programs_own_values_come_first_and_none_twice(program):
     found = values_to_try(program(), SOME)
     assert [found[name] for name in ("threshold", "tries", "top_k", "temperature", "top_p")] == [
@@ -357,14 +301,6 @@ def test_the_programs_own_values_come_first_and_none_twice(program):
     for predictor in tuned.predictors():
         predictor.lm.finetuned = True
     assert (values_to_try(tuned, SOME)["draft"], values_to_try(tuned, SOME)["cite"]) == ((False,), (False,))
-
-
-def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
-    unexamined = values_to_try(program(examine=False), SOME)
-    assert (unexamined["tries"], unexamined["threshold"], unexamined["top_k"]) == ((3,), ("2/3",), (2, 1))
-    assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
-    # A gate that cannot be made again keeps its threshold.
-    assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
 
 
 class Doubting:

@@ -33,8 +33,8 @@ def test_no_skill_fell_behind_what_was_recorded(lm, name):
     from keqa.testbed.check import TASKS, check_skills
 
     tasks = [task for task in TASKS if task.name == name]
-    # Two show the form; where a convention is to be seen in them, it takes eight.
-    demonstrations = (0, 8) if any(task.hidden for task in tasks) else (0, 2)
+    # A convention is to be seen in eight; all else is done without any.
+    demonstrations = [8 if task.hidden else 0 for task in tasks]
     scores = check_skills(lm, asked=20, tasks=tasks, demonstrations=demonstrations)
     recorded = {row["demonstrations"]: row["right"] / row["asked"] for row in RECORDED if row["task"] == name}
     for score in scores:

@@ -6,7 +6,7 @@ from dspy import lm15
 from fixtures.run_files import make_line, make_run, shown
 
 from keqa.evaluation.reproduction.kbm import case_study, drawn_tables, judged, specs_of
-from keqa.optimize.boundary import Collected, CollectedQuiz
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz
 from keqa.programs.boundary.light import root_digest
 from keqa.signatures.boundary import accuracy_prompt
 

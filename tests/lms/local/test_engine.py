@@ -17,7 +17,6 @@ from keqa.lms import build_lm
 from keqa.lms.local.engine import TransformersEngine
 from keqa.lms.local.weights import load_for_training, place_of_model
 from keqa.lms.loops import drafts_to, leaving
-from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import AnswerQuiz
 

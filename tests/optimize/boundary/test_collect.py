@@ -11,8 +11,7 @@ from dspy.lm15 import ServerError
 
 from keqa.data.example import Example
 from keqa.errors import InputError, TooManyFailuresError
-from keqa.optimize.boundary import collect, read_collected, write_collected
-from keqa.optimize.boundary.collect import quizzes_of, write_private
+from keqa.optimize.boundary.collect import collect, quizzes_of, read_collected, write_collected, write_private
 from keqa.programs import KEQA
 from keqa.programs.boundary.light import root_digest
 from keqa.retrievers import Hit, Passage
@@ -133,22 +132,6 @@ def test_open_chinese_answers_are_judged_by_a_language_model(program):
     # What cannot be judged has no label.
     made, _ = program(lambda name, inputs, config: {"answer": "广州"})
     assert collect(made, [*wanted, TWO], tries=3, judge_lm=lm).left_out == 1
-
-
-def test_an_lm_without_probabilities(program):
-    found = collect(program()[0], [ONE], tries=3)
-    assert [draw.probability for draw in found.quizzes[0].draws] == [None] * 3
-    assert not found.quizzes[0].signals().has_probabilities
-
-
-def test_it_resumes(program, tmp_path):
-    made, engine = program()
-    with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
-        collect(made, [TWO], tries=3, store=journal)
-    before = engine.count.total()
-    with Journal.open(tmp_path / "draws.jsonl", {}) as journal:
-        again = collect(made, [TWO, ONE], tries=3, store=journal)
-    assert (before, engine.count.total(), len(again.quizzes)) == (6, 9, 3)
 
 
 def test_a_quiz_whose_draws_failed_is_left_out_and_asked_again(program, tmp_path):

@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from fixtures.outcomes import outcomes
 
 from keqa.errors import InputError
 from keqa.optimize.boundary.outcomes import as_collected, read_outcomes
-from keqa.optimize.boundary.train import train_light
 
 LINE = {"question": "Who governs Marton?", "draft": "Ann Berg", "right": True}
 
@@ -81,17 +79,6 @@ def test_a_test_split_is_measured_by_and_never_learned_from(tmp_path):
     # What a line says of itself counts, and a name that merely ends like it is none.
     assert len(read_outcomes(written(tmp_path, LINE | {"split": "train"}, name="nq_test.jsonl"))) == 1
     assert len(read_outcomes(written(tmp_path, LINE, name="contest.jsonl"))) == 1
-
-
-def test_a_boundary_model_is_trained_from_outcomes_alone(tmp_path):
-    found = read_outcomes(written(tmp_path, *outcomes(90)))
-    trained = train_light([as_collected(found, "towns")], reads="quiz")
-    # What is asked says what memory knows.
-    assert trained.held_out.mastery.auroc > 0.9
-    assert trained.model.about["datasets"] == ["towns train"]
-    assert len(trained.model.roots) == 90
-    # The vote is of the one draw that there is, which no other agrees with or contradicts.
-    assert (trained.held_out.voting, trained.held_out.vote.auroc) == (1, 0.5)
 
 
 def test_further_answers_and_probabilities_are_draws(tmp_path):

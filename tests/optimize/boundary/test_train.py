@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
-from keqa.optimize.boundary.check import readings
-from keqa.optimize.boundary.collect import CollectedDraw
-from keqa.optimize.boundary.train import checked_quizzes
+from keqa.optimize.boundary.check import check_model, readings
+from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
+from keqa.optimize.boundary.train import checked_quizzes, train_light
 from keqa.optimize.logistic import Fit
 from keqa.programs.boundary import model_from
 from keqa.programs.boundary.light import root_digest
@@ -114,15 +113,6 @@ def test_a_quiz_that_was_collected_twice_counts_once():
         checked_quizzes([Collected(first), Collected(first)])
     # With other options it is another quiz.
     assert len(checked_quizzes([Collected(some(15, 5)), Collected(some(15, 5, choices=("Bo", "Al")))])) == 30
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_answers_of_one_kind_have_no_boundary(right):
-    with pytest.raises(InputError, match="every answer from memory is right, or every one wrong"):
-        checked_quizzes([Collected(some(20, 5, right=(right, right)))])
-    # One answer of the other kind is enough to go on.
-    mixed = [*some(19, 5, right=(right, right)), *some(1, 5, right=(not right,), start=19)]
-    assert checked_quizzes([Collected(mixed)]) == mixed
 
 
 def test_an_embedder_from_elsewhere_is_refused():
