@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage, path_of
 from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
 from keqa.storage.redaction import visible_line
-from keqa.storage.untrusted import MissingFileError, parse_json, read_file
+from keqa.storage.untrusted import MissingFileError, parse_json, read_file, reasons
 
 SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
@@ -47,20 +49,31 @@ _OTHER_KINDS = "of further kinds"
 _DEEPEST = 8
 # With the names of its files, of which a folder may have a million.
 _LARGEST_FILE = 1 << 29
-_LARGEST_NUMBER = 2**62
 _LARGEST_DIMENSION = 65_536
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
 
 
+def _bounded(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"has {len(text):,} characters, {LONGEST_TEXT:,} at most")
+    return text
+
+
+Count: TypeAlias = Annotated[int, Field(strict=True, ge=0, le=2**62)]
+# The name of a file may be no text, whose length pydantic refuses to see.
+Text: TypeAlias = Annotated[str, Field(strict=True), AfterValidator(_bounded)]
+Number: TypeAlias = Annotated[float, Field(strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """What of the sources is not in an index: what nobody expects there by kind (``.png``), the rest by its reason."""
 
-    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
-    unread: Mapping[str, int] = field(default_factory=dict, hash=False)
-    names: tuple[str, ...] = ()
+    passed_over: Mapping[Text, Count] = field(default_factory=dict, hash=False)
+    unread: Mapping[Text, Count] = field(default_factory=dict, hash=False)
+    names: tuple[Text, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.passed_over or self.unread)
@@ -140,26 +153,27 @@ class IndexManifest:
     """What an index of any engine says about itself."""
 
     ENGINE: ClassVar[str]
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
-    schema_version: int = SCHEMA_VERSION
-    name: str
-    passages: int
+    schema_version: Count = SCHEMA_VERSION
+    name: Text
+    passages: Count
     # How many had an id that was taken and got a suffix (7, 7~2, 7~3).
-    renamed: int
+    renamed: Count
     # SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
-    source_hash: str
+    source_hash: Text
     # The files and folders that the passages came from, by their absolute paths, or what a program called them.
-    sources: tuple[str, ...]
-    created: str
+    sources: tuple[Text, ...]
+    created: Text
     # What the names of further files begin with, or an index behind a name on a server; may be empty.
-    data: str = ""
+    data: Text = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     # What the last change took out, as it was named, where it did nothing else: who asks for it again, as after a kill,
     # is told that it is so.
-    removed: tuple[str, ...] = ()
-    languages: Mapping[str, int] = field(default_factory=dict)
+    removed: tuple[Text, ...] = ()
+    languages: Mapping[Text, Count] = field(default_factory=dict)
     # Since the index was built or rewritten; until then they count in how frequent a word is and how long a text.
-    deleted: int = 0
+    deleted: Count = 0
 
     def to_json(self) -> str:
         """Return the manifest as it is written to disk, on one line."""
@@ -172,7 +186,10 @@ class IndexManifest:
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
-        manifest: Self = _made(cls, values, where)
+        try:
+            manifest: Self = TypeAdapter(cls).validate_python(values)
+        except ValidationError as error:
+            raise RetrievalError(f"{where}: {visible_line(reasons(error))[:_LONGEST_NAME]}") from None
         for problem in manifest.problems():
             raise RetrievalError(f"{where}: {problem}")
         return manifest
@@ -217,13 +234,13 @@ class EncoderSettings:
     the similarity is ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
     """
 
-    model: str
-    query_model: str
-    passage_prefix: str
-    query_prefix: str
-    separator: str
-    similarity: str
-    dimension: int
+    model: Text
+    query_model: Text
+    passage_prefix: Text
+    query_prefix: Text
+    separator: Text
+    similarity: Text
+    dimension: Count
 
     def problems(self, probe: Sequence[float]) -> Iterator[str]:
         if self.similarity not in SIMILARITIES:
@@ -247,9 +264,9 @@ class EncoderSettings:
 class VectorSettings:
     """How vectors are searched: every one of them, or those of the ``nprobe`` closest lists, of 8 bits a number."""
 
-    kind: str
-    lists: int = 0
-    nprobe: int = 0
+    kind: Text
+    lists: Count = 0
+    nprobe: Count = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,14 +276,14 @@ class DenseManifest(IndexManifest):
     ENGINE: ClassVar[str] = DENSE
 
     # Of passages that do not say it themselves, for a search of the same index by words.
-    language: str
+    language: Text
     encoder: EncoderSettings
     # The vector that the model of questions gave for a question that never changes.
-    probe: tuple[float, ...]
+    probe: tuple[Number, ...]
     vectors: VectorSettings
     # How many vectors are in lists, and how many others there are at least.
-    listed: int
-    rows: int
+    listed: Count
+    rows: Count
 
     def problems(self) -> Iterator[str]:
         yield from IndexManifest.problems(self)
@@ -311,42 +328,6 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
             "build the index again, or use the version that built it"
         )
     return str(engine), values
-
-
-def _made(kind: Any, values: Any, where: str, before: str = "") -> Any:
-    """A dataclass from the entries of a manifest, each of which is of the type that it should be of."""
-    if not isinstance(values, Mapping):
-        raise RetrievalError(f"{where}: {before.removesuffix('.')} must be an object, found {type(values).__name__}")
-    fields, none = {field.name: field for field in dataclasses.fields(kind)}, dataclasses.MISSING
-    needed = [name for name, field in fields.items() if field.default is none and field.default_factory is none]
-    missing = [f"no {before}{name}" for name in needed if name not in values]
-    unknown = [f"unknown {before}{name[:40]}" for name in values if name not in fields]
-    if missing or unknown:
-        names = ", ".join([*missing, *unknown][:5])
-        raise RetrievalError(f"{where} is incomplete or has unknown entries ({names})")
-    hints = get_type_hints(kind)
-    return kind(**{name: _value(value, hints[name], where, before + name) for name, value in values.items()})
-
-
-def _value(value: Any, kind: Any, where: str, name: str) -> Any:
-    """A value of a manifest as the type that it should be of."""
-    if dataclasses.is_dataclass(kind):
-        return _made(kind, value, where, f"{name}.")
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(one, inner[0], where, name) for one in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {_value(key, str, where, name): _value(one, inner[1], where, name) for key, one in value.items()}
-    if kind is float and type(value) in (int, float):
-        return float(value)
-    if kind not in (int, str) or type(value) is not kind:
-        expected = (origin or kind).__name__.lower()
-        raise RetrievalError(f"{where}: {name} must be {expected}, found {str(value)[:60]!r}")
-    if isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER:
-        raise RetrievalError(f"{where}: {name} must be a number from 0 on, found {value}")
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise RetrievalError(f"{where}: {name} has {len(value):,} characters, {LONGEST_TEXT:,} at most")
-    return value
 
 
 class SourceHash:
