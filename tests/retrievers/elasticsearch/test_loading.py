@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from keqa.errors import RetrievalError
-from keqa.retrievers import Passage, build_index
+from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import generation, writing
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
@@ -63,32 +63,6 @@ def deleted(client, manifest):
 
 def settings_of(client, data):
     return client.indices.get_settings(index=data)[data]["settings"]["index"]
-
-
-def test_counts_progress_and_manifest(address, client, words, tmp_path):
-    seen, notices, long = [], [], "é" * 600
-    given = [*words(2500), *words(3), Passage(long, "", "word"), Passage(long[:-1] + "e", "", "word")]
-    manifest = load_index(given, address, progress=seen.append, sources=["x.tsv"], notice=notices.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 2505
-    assert notices == ["3 passages had an id that was taken and got a suffix such as ~2"]
-    assert (manifest.passages, manifest.name, manifest.sources) == (2505, name_of(address), ("x.tsv",))
-    assert (manifest.language, manifest.analyzer.tokenizer) == ("en", "english")
-    assert ElasticsearchRetriever(address).manifest == manifest
-    assert behind(client, address) == {manifest.data: [name_of(address)]}
-    assert stored(client, address) == sorted([*numbers(2500), "0~2", "1~2", "2~2", long, long[:-1] + "e"])
-    embedded = build_index(given, tmp_path / "i")
-    assert (manifest.source_hash, manifest.renamed) == (embedded.source_hash, embedded.renamed)
-
-
-def test_copies_of_an_index(address, client, words, monkeypatch):
-    data = load_index(words(3), address).data
-    assert settings_of(client, data)["auto_expand_replicas"] == "0-1"
-    monkeypatch.setattr(generation, "_WAIT_FOR_COPIES", "1s")
-    notices = []
-    load_index(words(3), address, replicas=client.cluster.health()["number_of_data_nodes"], notice=notices.append)
-    assert "not all copies" in notices[0]
-    assert len(ElasticsearchRetriever(address).search("word")) == 3
 
 
 def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, passages, words, small):
