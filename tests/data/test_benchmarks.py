@@ -36,6 +36,19 @@ def test_each_layout_of_a_benchmark_becomes_an_example_or_is_left_out(layout):
     assert plain(BENCHMARKS[layout["benchmark"]].convert(layout["record"])) == layout["becomes"]
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        *[("nq", "MUSIQUE"), ("musique", "NQ"), ("hotpotqa", "TWO_WIKI"), ("2wikimultihopqa", "HOTPOT_HUB")],
+        *[("strategyqa", "MUSIQUE"), ("triviaqa", "NQ"), ("webquestions", "SIMPLEQA"), ("chinese-simpleqa", "NQ")],
+        *[("openbookqa", "NQ"), ("sogouqa", "TWO_WIKI"), ("rgb-en", "NQ"), ("webqa", "SQUAD_HUB"), ("mmlu", "CMMLU")],
+    ],
+)
+def test_a_record_of_another_benchmark_is_none_of_this_one(name, other):
+    with pytest.raises(InputError, match="holds no question that can be used; expected: "):
+        BENCHMARKS[name].from_rows([RECORDS[other]])
+
+
 def test_an_answer_of_many_parts_and_spellings_has_so_many_forms():
     answer = [[f"{part}{n}" for n in range(9)] for part in "abcde"]
     many = BENCHMARKS["rgb-en"].convert({**RECORDS["RGB"], "answer": answer}).answers
