@@ -53,14 +53,12 @@ def _mmlu(record: Mapping[str, Any]) -> Example:
 
 
 def _cmmlu(record: Mapping[str, Any]) -> Example:
-    """A row of CMMLU; its id is subject and index."""
     example = _choice(record.get("Question"), _lettered(record), record.get("Answer"))
     index = field({"index": record.get("") or None}, "index", str)
     return replace(example, id=f"{field(record, 'subject', str)}/{index}")
 
 
 def _ceval(record: Mapping[str, Any]) -> Example:
-    """A row of C-Eval; its id is subject and id."""
     example = _choice(record.get("question"), _lettered(record), record.get("answer"))
     return replace(example, id=f"{field(record, 'subject', str)}/{field(record, 'id', str)}")
 

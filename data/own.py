@@ -141,7 +141,6 @@ def _record(header: list[str], cells: list[str], fractions: Container[str]) -> d
 
 
 def _value(column: str, cell: str) -> Any:
-    """What a cell that is not empty says."""
     found = listed(cell) if column == "answer" or column in _LISTS else None
     if found is not None:
         return found

@@ -79,7 +79,6 @@ def json_document(path: Path) -> Any:
 
 
 def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
-    """The elements of the JSON list that a file consists of."""
     unread, place, number, ended = "", 0, 1, False
     with open_binary(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")

@@ -303,5 +303,4 @@ class _Plan:
 
 
 def _is_below(path: str, top: str) -> bool:
-    """Whether a path is another, or is in the folder that the other names."""
     return path == top or path.startswith(top.rstrip(os.sep) + os.sep)

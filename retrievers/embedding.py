@@ -285,7 +285,6 @@ def _by_openai(provider: str, model: str) -> Callable[[list[str]], Any]:
 
 
 def _by_litellm(name: str) -> Callable[[list[str]], Any]:
-    """Asks any other provider."""
     import dspy
     import litellm
 

@@ -83,7 +83,6 @@ class LeftOut:
         return sum(self.unread.values())
 
     def joined(self, other: "LeftOut") -> "LeftOut":
-        """What was left out before and what now."""
         if not (self and other):
             return self or other
         passed_over = Counter(self.passed_over) + Counter(other.passed_over)
@@ -91,7 +90,6 @@ class LeftOut:
         return LeftOut(dict(passed_over), dict(unread), (*self.names, *other.names)[:NAMED])
 
     def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
-        """What to say of it, one statement a line."""
         lines = []
         for records, why in (
             (False, "passed over, as such files are not read"),
@@ -124,7 +122,6 @@ class LeftOutCounter:
         self.examples: dict[str, str] = {}
 
     def pass_over(self, kind: str, path: Path | None = None) -> None:
-        """Take note of a file that nobody expects in an index."""
         if path is not None and path_of(path) in self._named:
             return
         kind = visible_line(kind)[:_LONGEST_NAME]
@@ -135,7 +132,6 @@ class LeftOutCounter:
             self.examples[kind] = _short(visible_line(str(path)))
 
     def unread(self, path: Path, reason: str, why: str) -> None:
-        """Take note of what should have been read."""
         self._unread[reason] += 1
         if len(self._names) < NAMED:
             self._names.append(_short(visible_line(why if str(path) in why else f"{path}: {why}")))
@@ -207,7 +203,6 @@ class IndexManifest:
             )
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
         if self.data and (len(self.data) > 255 or self.data.startswith(".") or set(self.data) & set("/\\:\0")):
             yield f"data must name something inside the index, found {self.data!r}"
 
@@ -317,7 +312,6 @@ def parse_files(text: str, where: str) -> dict[str, str]:
 
 
 def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
-    """The engine and the entries of a manifest of any engine."""
     values = parse_json(text, where, max_depth=_DEEPEST, error=RetrievalError)
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RetrievalError(f"{where} is not the manifest of an index (it describes something else)")

@@ -163,7 +163,6 @@ def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any]
 
 
 def knn_body(vector: Iterable[float], k: int) -> dict[str, Any]:
-    """The request for the passages whose vectors are the most like one."""
     candidates = min(_MOST_CANDIDATES, max(_LEAST_CANDIDATES, 2 * k))
     knn = {"field": VECTOR, "query_vector": as_sent(vector), "k": k, "num_candidates": candidates}
     return {"knn": knn, **_ordered(k)}

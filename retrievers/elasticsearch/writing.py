@@ -217,7 +217,6 @@ class _ElasticsearchChanger:
 
 
 def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
-    """What a change writes; passages that stay keep their vectors."""
     origins = {one: Origin(path, file.digest) for path, file in change.files.items() if file for one in file.ids}
     # A passage that another takes the place of is written over: batches may arrive in another order.
     replaced = {passage.id for passage in change.new}

@@ -53,7 +53,6 @@ class Corpus(Iterator[Passage]):
 
     @property
     def left_out(self) -> LeftOut:
-        """What was left out: all of it once the last passage was read."""
         return self._counter.result()
 
     def lines(self, named: int = NAMED) -> list[str]:

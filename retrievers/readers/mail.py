@@ -87,7 +87,6 @@ def _attached(part: Message) -> str:
 
 
 def _plain(given: object) -> str:
-    """What stands in a header, which may be encoded."""
     text = str(given)[:_LONGEST_HEADER]
     # By a header of a stranger the standard library raises errors of several kinds.
     with suppress(HeaderParseError, LookupError, ValueError):
