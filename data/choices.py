@@ -1,8 +1,7 @@
 """Options: OpenBookQA, MMLU, CMMLU, C-Eval and MLEC-QA.
 
 OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), C-Eval of Huang et
-al. (2023), MLEC-QA of Li et al. (2021), whose layout is as the authors document it; no file of theirs was at hand when
-this was written.
+al. (2023), MLEC-QA of Li et al. (2021), whose layout is as the authors document it: no file of theirs was at hand.
 """
 
 import re

@@ -26,8 +26,7 @@ _EMPTY = hashlib.sha256().hexdigest()
 class IndexChange:
     """What was done to an index: its files that are new, changed and gone, and how many were as they are.
 
-    A passage that another took the place of was removed, too. What is left out is so of the files that were looked at,
-    with one file of each kind that is not read.
+    What is left out is so of the files that were looked at, with one file of each kind that is not read.
     """
 
     address: str

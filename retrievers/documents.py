@@ -1,11 +1,7 @@
 """Evidence documents, one a question, as a retriever: what is searched for is the document of the question asked.
 
-A file of documents holds a JSON object on each line::
-
-    {"id": "q1", "question": "Who governs Carmouth?", "passages": [{"title": "Carmouth", "text": "…"}], "origin": "…"}
-
-In the place of ``passages`` a line may have a ``title`` and a ``text`` of its own. A question may have several
-documents under ids of their own, as TriviaQA's questions have, which are asked once with each.
+The format of a file of them is in docs/ks_llm.md. A question may have several documents under ids of their own, as
+TriviaQA's questions have, which are asked once with each.
 """
 
 import hashlib

@@ -1,9 +1,7 @@
 """Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's.
 
-Those behind an API (``openai/text-embedding-3-small`` and ``hosted_vllm/…`` by the official client of OpenAI, and what
-else LiteLLM reaches) take keys and addresses from the environment, by the names that LiteLLM has for them:
-``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and so on. Questions and passages become vectors whose inner product ranks
-passages (KEQA, Table 3: with the retriever DPR).
+Those behind an API take keys and addresses from the environment, by the names that LiteLLM has for them. Questions and
+passages become vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
 """
 
 import hashlib

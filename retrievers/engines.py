@@ -1,7 +1,6 @@
 """The engines of retrieval that there are, and how an address leads to an index of one.
 
-`register_engine` adds engines of other packages. Nothing of an engine is imported before an index of it is built or
-opened.
+Nothing of an engine is imported before an index of it is built or opened.
 """
 
 import dataclasses

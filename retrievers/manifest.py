@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +48,6 @@ _OTHER_KINDS = "of further kinds"
 _DEEPEST = 8
 # With the names of its files, of which a folder may have a million.
 _LARGEST_FILE = 1 << 29
-_LARGEST_DIMENSION = 65_536
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
@@ -64,7 +62,7 @@ def _bounded(text: str) -> str:
 Count: TypeAlias = Annotated[int, Field(strict=True, ge=0, le=2**62)]
 # The name of a file may be no text, whose length pydantic refuses to see.
 Text: TypeAlias = Annotated[str, Field(strict=True), AfterValidator(_bounded)]
-Number: TypeAlias = Annotated[float, Field(strict=True)]
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ class IndexManifest:
     sources: tuple[Text, ...]
     created: Text
     # What the names of further files begin with, or an index behind a name on a server; may be empty.
-    data: Text = ""
+    data: Annotated[Text, Field(pattern=r"^([^./\\:\x00][^/\\:\x00]{0,254})?$")] = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     # What the last change took out, as it was named, where it did nothing else: who asks for it again, as after a kill,
     # is told that it is so.
@@ -203,8 +201,8 @@ class IndexManifest:
             )
 
     def problems(self) -> Iterator[str]:
-        if self.data and (len(self.data) > 255 or self.data.startswith(".") or set(self.data) & set("/\\:\0")):
-            yield f"data must name something inside the index, found {self.data!r}"
+        """What is wrong with entries that do not fit each other."""
+        return iter(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,15 +232,11 @@ class EncoderSettings:
     passage_prefix: Text
     query_prefix: Text
     separator: Text
-    similarity: Text
-    dimension: Count
+    similarity: Annotated[Text, Field(pattern=f"^({'|'.join(SIMILARITIES)})$")]
+    dimension: Annotated[Count, Field(ge=1, le=65_536)]
 
     def problems(self, probe: Sequence[float]) -> Iterator[str]:
-        if self.similarity not in SIMILARITIES:
-            yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
-        if not 1 <= self.dimension <= _LARGEST_DIMENSION:
-            yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
-        if len(probe) != self.dimension or not all(map(math.isfinite, probe)):
+        if len(probe) != self.dimension:
             yield f"probe must be {self.dimension} numbers"
 
     def text_of(self, passage: Passage) -> str:
@@ -259,7 +253,7 @@ class EncoderSettings:
 class VectorSettings:
     """How vectors are searched: every one of them, or those of the ``nprobe`` closest lists, of 8 bits a number."""
 
-    kind: Text
+    kind: Annotated[Text, Field(pattern=f"^({FLAT}|{IVF})$")]
     lists: Count = 0
     nprobe: Count = 0
 
@@ -281,12 +275,9 @@ class DenseManifest(IndexManifest):
     rows: Count
 
     def problems(self) -> Iterator[str]:
-        yield from IndexManifest.problems(self)
         yield from self.encoder.problems(self.probe)
         kind, lists, nprobe = dataclasses.astuple(self.vectors)
-        if kind not in (FLAT, IVF):
-            yield f"vectors.kind must be {FLAT} or {IVF}, found {kind!r}"
-        elif kind == IVF and not 1 <= nprobe <= lists <= self.listed:
+        if kind == IVF and not 1 <= nprobe <= lists <= self.listed:
             yield f"vectors.lists and nprobe must be from 1 to {self.listed}, found {lists} and {nprobe}"
         if not self.data:
             yield "data must name the files of the vectors"

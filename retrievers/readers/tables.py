@@ -79,11 +79,9 @@ def _delimiter(sample: str) -> str:
 
 
 def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[ReadSection], str]:
-    """The rows of a table below its head: the first row that has text and is no title or comment above the head.
+    """The rows of a table below its head, and the name of the column that is text, where there is one.
 
-    Where a column is text, by its name (``text``, ``content`` and so on) or because it holds sentences, a row is the
-    text of that column, and the other columns follow in brackets; otherwise a row is ``column: value; column: value``.
-    The title of a row is that of its column ``title``, ``name`` or ``heading``.
+    A row is the text of that column with the others in brackets, or else ``column: value; column: value``.
     """
     cleaned = ([one_line(cell) for cell in row] for row in rows)
     numbered = [(number, row) for number, row in enumerate(cleaned, start=1) if any(row)]

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa import data
-from keqa.data import BENCHMARKS, Example, load
+from keqa.data.benchmarks import BENCHMARKS, load
+from keqa.data.example import Example
 from keqa.data.loading import NotAsked
 from keqa.errors import InputError, MissingExtraError
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import Example, read_examples, sort_examples
-from keqa.data.own import listed
+from keqa.data.example import Example
+from keqa.data.own import listed, read_examples, sort_examples
 from keqa.errors import InputError
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")

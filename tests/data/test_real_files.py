@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from fixtures.examples import plain
 
-from keqa.data import BENCHMARKS, as_examples, load
+from keqa.data.benchmarks import BENCHMARKS, load
+from keqa.data.example import as_examples
 from keqa.data.question import broken_references, numbered_quizzes
 from keqa.metrics.answers import exact_match
 
