@@ -40,8 +40,8 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0,
     JSONL has one object a line: `question`, `answer` or `answers` (gold first, then aliases; a text or a list), and
     where wanted `id`, `answer_type`, `choices`, `quizzes`, `quiz_answers` and `kind`. CSV has the same as columns, of
     which all but `answer` that are lists are split at ``|``; a cell that is a list as JSON or Python writes it, as
-    ``DataFrame.to_csv`` does, is that list in `answer`, too. A question that its documents do not answer has ``"answer":
-    null`` (JSONL only, for an empty cell may be a slip), or ``"unanswerable": true`` and no answer.
+    ``DataFrame.to_csv`` does, is that list in `answer`, too. A question that its documents do not answer has
+    ``"answer": null`` (JSONL only, for an empty cell may be a slip), or ``"unanswerable": true`` and no answer.
     """
     return collect(iter_examples(path, unanswerable=unanswerable), source=str(path), sample=sample, seed=seed)
 

@@ -1,7 +1,8 @@
 """Evidence documents, one a question, as a retriever: what is searched for is the document of the question asked.
 
-The format of a file of them is in docs/ks_llm.md. A question may have several documents under ids of their own, as
-TriviaQA's questions have, which are asked once with each.
+A file of documents holds on each line an object with ``id``, ``question``, ``origin`` and ``passages``, each with
+``title`` and ``text``, or a ``title`` and ``text`` of its own in their place. A question may have several documents
+under ids of their own, as TriviaQA's questions have, which are asked once with each.
 """
 
 import hashlib
