@@ -26,7 +26,7 @@ _EMPTY = hashlib.sha256().hexdigest()
 class IndexChange:
     """What was done to an index: its files that are new, changed and gone, and how many were as they are.
 
-    What is left out is so of the files that were looked at, with one file of each kind that is not read.
+    What is left out is so of the files that were looked at.
     """
 
     address: str
@@ -38,7 +38,6 @@ class IndexChange:
     passages_removed: int = 0
     passages: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
-    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 def add_files(
@@ -297,7 +296,6 @@ class _Plan:
             passages_removed=len(gone),
             passages=after.passages,
             left_out=self.counter.result().joined(self.again.result()),
-            examples={**self.again.examples, **self.counter.examples},
         )
 
 

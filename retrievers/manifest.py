@@ -72,6 +72,8 @@ class LeftOut:
     passed_over: Mapping[Text, Count] = field(default_factory=dict, hash=False)
     unread: Mapping[Text, Count] = field(default_factory=dict, hash=False)
     names: tuple[Text, ...] = ()
+    # One file of each kind that was passed over.
+    examples: Mapping[Text, Text] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.passed_over or self.unread)
@@ -85,16 +87,17 @@ class LeftOut:
             return self or other
         passed_over = Counter(self.passed_over) + Counter(other.passed_over)
         unread = Counter(self.unread) + Counter(other.unread)
-        return LeftOut(dict(passed_over), dict(unread), (*self.names, *other.names)[:NAMED])
+        names, examples = (*self.names, *other.names)[:NAMED], {**self.examples, **other.examples}
+        return LeftOut(dict(passed_over), dict(unread), names, examples)
 
-    def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
+    def lines(self, named: int = NAMED) -> list[str]:
         lines = []
         for records, why in (
             (False, "passed over, as such files are not read"),
             (True, "passed over in folders, as files of records are named one by one to be read"),
         ):
             kinds = [kind for kind in self.passed_over if (kind in RECORD_SUFFIXES) == records]
-            beside = {kind: f" ({path})" for kind, path in (examples or {}).items()}
+            beside = {kind: f" ({path})" for kind, path in self.examples.items()}
             counted = ", ".join(f"{self.passed_over[kind]} {kind}{beside.get(kind, '')}" for kind in kinds)
             lines += [f"{why}: {counted}"] if kinds else []
         if old := [f"{kind} as {_SAVED_AS[kind]}" for kind in self.passed_over if kind in _SAVED_AS]:
@@ -117,7 +120,7 @@ class LeftOutCounter:
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
         self._names: list[str] = []
-        self.examples: dict[str, str] = {}
+        self._examples: dict[str, str] = {}
 
     def pass_over(self, kind: str, path: Path | None = None) -> None:
         if path is not None and path_of(path) in self._named:
@@ -126,8 +129,8 @@ class LeftOutCounter:
         if kind not in self._passed_over and len(self._passed_over) >= _KINDS:
             kind = _OTHER_KINDS
         self._passed_over[kind] += 1
-        if path is not None and kind not in self.examples:
-            self.examples[kind] = _short(visible_line(str(path)))
+        if path is not None:
+            self._examples.setdefault(kind, _short(visible_line(str(path))))
 
     def unread(self, path: Path, reason: str, why: str) -> None:
         self._unread[reason] += 1
@@ -135,7 +138,8 @@ class LeftOutCounter:
             self._names.append(_short(visible_line(why if str(path) in why else f"{path}: {why}")))
 
     def result(self) -> LeftOut:
-        return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
+        passed_over, unread = (dict(one.most_common()) for one in (self._passed_over, self._unread))
+        return LeftOut(passed_over, unread, tuple(self._names), dict(self._examples))
 
 
 def _short(name: str) -> str:

@@ -256,7 +256,12 @@ def test_what_was_left_out_is_kept_and_reported(tmp_path):
     left_out = build_index(corpus, tmp_path / "i").left_out
     assert (left_out.unexpected, left_out) == (1, corpus.left_out)
     assert left_out == open_index(tmp_path / "i").manifest.left_out
-    said = {"passed_over": {".png": 1}, "unread": {"damaged": 1}, "names": left_out.names}
+    said = {
+        "passed_over": {".png": 1},
+        "unread": {"damaged": 1},
+        "names": left_out.names,
+        "examples": {".png": f"{folder}/c.png"},
+    }
     assert facts_of(tmp_path / "i")[0]["left_out"] == said
     assert reported[:2] == [
         f"passed over, as such files are not read: 1 .png ({folder}/c.png)",

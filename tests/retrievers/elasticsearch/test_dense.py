@@ -84,15 +84,6 @@ writing.load_index(many, sys.argv[1], model="{MODEL}")
     ] * 2
 
 
-def test_a_new_load_with_another_model_is_seen(library, address, dense):
-    load_index(MANY[:50], address, model=MODEL)
-    retriever = open_index(f"{dense}@{MODEL}")
-    assert retriever.search("word3", 1)
-    load_index(MANY[:50], address, model="other/model")
-    with pytest.raises(RetrievalError, match="is not the one that the index in"):
-        retriever.reload()
-
-
 def test_a_hosted_model(request, address, dense, monkeypatch):
     server = OpenAIServer(embedding=lambda text: [1.0, len(text), text.count("7")]).start()
     request.addfinalizer(server.close)

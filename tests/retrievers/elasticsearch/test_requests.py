@@ -461,18 +461,21 @@ def test_what_another_load_or_change_leaves_behind_goes_with_the_next_but_what_o
         load_index([BO], ADDRESS, sources=["docs"])
     cluster.altered = {}
     (interrupted,) = set(cluster.indexes) - {first}
+    # Of another index, whose name is longer.
+    cluster.indexes["wiki-en-1"] = {"mappings": {"_meta": {"keqa": {"name": "wiki-en"}}}, "aliases": {}}
     begun = cluster.indexes[interrupted]["mappings"]["_meta"]["keqa"]["created"]
     changed = []
     for gone in ("a", "b"):
         with changing(ADDRESS) as changer:
             changed.append(changer.apply(PlannedChange(gone=[gone], sources=("docs",))).data)
     # The state before the last change, and the load that is under way.
-    assert set(cluster.indexes) == {interrupted, *changed}
+    assert set(cluster.indexes) == {interrupted, "wiki-en-1", *changed}
     cluster.indexes[changed[1]]["aliases"]["mine"] = {}
     with pytest.raises(InputError, match=r"holds an index of other sources \(docs\)"):
         load_index([ANN], ADDRESS, sources=["other"])
     last = load_index([ANN], ADDRESS, sources=["other"], overwrite=True, notice=notices.append)
     assert {name: list(of["aliases"]) for name, of in cluster.indexes.items()} == {
+        "wiki-en-1": [],
         changed[1]: ["mine"],
         last.data: ["wiki"],
     }
