@@ -67,6 +67,15 @@ _BOMS = {
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
 }
 
+# The encodings that pages and messages name, each with the one that browsers read it as; others can take any time.
+_ENCODINGS: Final = {
+    **{name: name for name in ("utf-8", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp", "koi8-r", "koi8-u", "cp866")},
+    **{name: name for name in (*(f"cp{number}" for number in (*range(1250, 1259), 874, 932, 949)), "mac-roman")},
+    **{name: name for name in (f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16))},
+    **{"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"},
+    **{"gbk": "gb18030", "gb2312": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949"},
+}
+
 # So many bytes distinguish text from anything else, as for git and grep.
 _HEAD = 8192
 _CHUNK, _PIECE = 1 << 16, 1 << 20
@@ -254,6 +263,13 @@ def decode(data: bytes, name: str, notice: Notice) -> str:
         raise _undecodable(name, "it is neither UTF-8 nor in another encoding that is known") from None
     notice(f"{name} is not UTF-8; it was read as {encoding}")
     return text
+
+
+def decode_declared(data: bytes, declared: str) -> str | None:
+    """A text in the encoding that it is said to be in, where that is known and true."""
+    with suppress(LookupError, ValueError):
+        return data.decode(_ENCODINGS[codecs.lookup(declared).name])
+    return None
 
 
 def _undecodable(name: str, why: str) -> UnreadError:
