@@ -234,10 +234,6 @@ class HostedModel(EmbeddingModel):
             raise ConfigurationError(f"the model {self.name!r} pools tokens itself: leave pooling={pooling} out")
         return self.embed(texts, unit=False)
 
-    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """Refused: an API gives no vectors of tokens."""
-        raise ConfigurationError(f"the model {self.name!r} gives no vectors of single tokens: name a local model")
-
     def prefix(self, side: Side) -> str:
         return ""
 
