@@ -121,6 +121,7 @@ _HTML: dict[str, Make] = {
     **{f"{unit} then >": _repeated(unit, after=">") for unit in ("<a ", "<a b='", "<", "<meta charset=")},
     **{f"in {name}": _repeated("a", f'<meta charset="{name}">-') for name in "punycode idna utf-7 puny-code".split()},
     "nested headings": _nested("<h1>", "</h1>"),
+    **{f"{unit} repeated": _repeated(unit, "<table><tr>") for unit in ("<tr><td rowspan=999>", "<td colspan=2>")},
     "many attributes": _repeated("a=b ", "<p ", ">x"),
 }
 _CSV: dict[str, Make] = {

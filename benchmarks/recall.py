@@ -34,7 +34,7 @@ import common
 import yaml
 from common import DATA, remove_indexes, show
 
-from keqa.data import load
+from keqa.data.benchmarks import load
 from keqa.data.example import Example
 from keqa.errors import KeqaError
 from keqa.programs.stages.passages import beside, expanded

@@ -36,7 +36,7 @@ import yaml
 from common import DATA, ROOT, read_lines, show, timed
 from scipy.sparse import csr_matrix
 
-from keqa.data import load
+from keqa.data.benchmarks import load
 from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 from keqa.optimize.logistic import logistic

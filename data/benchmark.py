@@ -69,7 +69,6 @@ class Benchmark:
     convert: Callable[[Mapping[str, Any]], Converted]
 
     def peer(self, name: str, title: str, **settings: Any) -> Self:
-        """Another benchmark in the same layout, with other settings where they are given."""
         return replace(self, name=name, title=title, **settings)
 
     def load(

@@ -1,7 +1,6 @@
 """The one way in: questions by the name of a benchmark, or from the user's own file.
 
 A module of this folder defines how each of its benchmarks is read; a new one is a module named here.
-`register_benchmark` adds those of other packages while a process runs.
 """
 
 import re

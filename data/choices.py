@@ -1,8 +1,7 @@
 """Options: OpenBookQA, MMLU, CMMLU, C-Eval and MLEC-QA.
 
 OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), C-Eval of Huang et
-al. (2023), MLEC-QA of Li et al. (2021), whose layout is as the authors document it; no file of theirs was at hand when
-this was written.
+al. (2023), MLEC-QA of Li et al. (2021), whose layout is as the authors document it: no file of theirs was at hand.
 """
 
 import re
@@ -53,14 +52,12 @@ def _mmlu(record: Mapping[str, Any]) -> Example:
 
 
 def _cmmlu(record: Mapping[str, Any]) -> Example:
-    """A row of CMMLU; its id is subject and index."""
     example = _choice(record.get("Question"), _lettered(record), record.get("Answer"))
     index = field({"index": record.get("") or None}, "index", str)
     return replace(example, id=f"{field(record, 'subject', str)}/{index}")
 
 
 def _ceval(record: Mapping[str, Any]) -> Example:
-    """A row of C-Eval; its id is subject and id."""
     example = _choice(record.get("question"), _lettered(record), record.get("answer"))
     return replace(example, id=f"{field(record, 'subject', str)}/{field(record, 'id', str)}")
 

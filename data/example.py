@@ -190,7 +190,6 @@ def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _kind(value: Any) -> str:
-    """What kind of question it is, or of what kinds, where a text or several say so."""
     several = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
     return "; ".join(filter(None, (clean(one) for one in several if isinstance(one, str))))
 

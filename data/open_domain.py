@@ -75,7 +75,6 @@ def _triviaqa_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def _webquestions(record: Mapping[str, Any]) -> Example:
-    """A record of the original, the factoid copy or the hub's."""
     if "targetValue" in record:
         listed = _DESCRIPTION.findall(field(record, "targetValue", str))
         described = [quoted.replace('\\"', '"') or bare for quoted, bare in listed]

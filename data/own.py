@@ -1,8 +1,4 @@
-"""The user's own question-answer pairs, from JSONL or CSV.
-
-In CSV a cell of one of the columns with lists is split at ``|``. A cell that is as a whole a list, as JSON or Python
-writes one, is that list in any of these columns and in `answer`, for ``DataFrame.to_csv`` writes a list in this way.
-"""
+"""The user's own question-answer pairs, from JSONL or CSV."""
 
 import ast
 import json
@@ -41,15 +37,11 @@ _NAN: Final = float("nan")
 def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0, unanswerable: bool = False) -> Loaded:
     """Read a file of question-answer pairs.
 
-    JSONL (``.jsonl``, ``.ndjson``) has one object a line: `question`, `answer` or `answers` (gold first, then aliases;
-    either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes`, `quiz_answers` and
-    `kind`, of which reports have columns. CSV (``.csv``, ``.tsv``) has the same as columns; cells are parted as the
-    first line shows, such as by semicolons. All but `answer` that are lists are split at ``|``, and a list as JSON or
-    Python writes it is one in `answer`, too. Columns of answers in which pandas made whole numbers to fractions are
-    read as whole numbers. Names may have capitals. Either may be packed with gzip. Further fields are passed over.
-
-    A question that its documents do not answer has ``"answer": null`` (JSONL only, for an empty cell may be a slip), or
-    ``"unanswerable": true`` and no answer.
+    JSONL has one object a line: `question`, `answer` or `answers` (gold first, then aliases; a text or a list), and
+    where wanted `id`, `answer_type`, `choices`, `quizzes`, `quiz_answers` and `kind`. CSV has the same as columns, of
+    which all but `answer` that are lists are split at ``|``; a cell that is a list as JSON or Python writes it, as
+    ``DataFrame.to_csv`` does, is that list in `answer`, too. A question that its documents do not answer has
+    ``"answer": null`` (JSONL only, for an empty cell may be a slip), or ``"unanswerable": true`` and no answer.
     """
     return collect(iter_examples(path, unanswerable=unanswerable), source=str(path), sample=sample, seed=seed)
 
@@ -141,7 +133,6 @@ def _record(header: list[str], cells: list[str], fractions: Container[str]) -> d
 
 
 def _value(column: str, cell: str) -> Any:
-    """What a cell that is not empty says."""
     found = listed(cell) if column == "answer" or column in _LISTS else None
     if found is not None:
         return found
@@ -170,8 +161,7 @@ def listed(cell: str) -> list[Any] | None:
 def fractions_of_wholes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> set[str]:
     """The columns of answers in which pandas wrote whole numbers as fractions, such as ``1871.0``.
 
-    It does so where a number of the column is missing, for a whole number of its cannot be. So these are the columns of
-    which a cell is empty and every other one ends in ``.0``; elsewhere a fraction is what somebody wrote.
+    It does so where a number is missing: a cell is empty, and every other one ends in ``.0``.
     """
     places = {name: header.index(name) for name in _WHOLE if name in header}
     found: dict[str, set[str]] = {name: set() for name in places}

@@ -18,7 +18,6 @@ from keqa.errors import InputError
 
 
 def _squad_rows(path: Path) -> Iterator[SourceRow]:
-    """Each question of the file with title and context of its paragraph."""
     numbers = count(1)
     for place, article in enumerate(listed_below(json_document(path), "data", path, "SQuAD has it"), start=1):
         try:

@@ -4,10 +4,11 @@ import codecs
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import (
@@ -25,7 +26,9 @@ from keqa.storage.untrusted import MAX_LINE
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST: Final = 2 << 30
 _CHUNK: Final = 1 << 20
-_SPACE: Final = " \t\r\n"
+_OPENING: Final = re.compile(r"\s*\[\s*+(?!\])")
+_COMMA: Final = re.compile(r"\s*,\s*")
+_BEHIND: Final = (",", "]", " ", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True)
@@ -76,79 +79,55 @@ def json_document(path: Path) -> Any:
 
 
 def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
-    """Yield the elements of the JSON list that a file consists of."""
+    unread, place, number, ended = "", 0, 1, False
     with open_binary(path) as stream:
-        text = _Json(path, stream, chunk)
-        text.take("[", "a list is expected")
-        if text.following() != "]":
-            yield text.value()
-            while text.following() == ",":
-                text.place += 1
-                text.number += 1
-                text.following()
-                yield text.value()
-        text.take("]", "malformed JSON (Expecting ',' delimiter)")
-        if text.following():
-            raise text.error("malformed JSON (Extra data)")
-
-
-class _Json:
-    """The unread part of a file from `place` on, in the element of some number."""
-
-    def __init__(self, path: Path, stream: IO[bytes], chunk: int) -> None:
-        self.path, self.text, self.chunk = path, io.TextIOWrapper(stream, "utf-8-sig", newline=""), chunk
-        self.buffer, self.place, self.lines, self.number, self.ended = "", 0, 1, 1, False
-
-    def more(self) -> None:
-        """Read on, at least as much as is unread, so that a long element is tried a few times only."""
-        self.lines += self.buffer.count("\n", 0, self.place)
-        self.buffer, self.place = self.buffer[self.place :], 0
-        if len(self.buffer) > MAX_LINE:
-            raise self.error(f"longer than {MAX_LINE >> 20} MiB, the most that is read of one")
-        try:
-            found = self.text.read(max(self.chunk, len(self.buffer)))
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self.path}: {not_utf8(error)}") from error
-        except READ_ERRORS as error:
-            raise InputError(f"{self.path} cannot be read: {error}") from error
-        self.buffer, self.ended = self.buffer + found, not found
-
-    def take(self, character: str, otherwise: str) -> None:
-        """Move behind a character that must come now."""
-        if self.following() != character:
-            raise self.error(otherwise)
-        self.place += 1
-
-    def following(self) -> str:
-        """The next character that is no space; empty at the end."""
+        text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         while True:
-            while self.place < len(self.buffer) and self.buffer[self.place] in _SPACE:
-                self.place += 1
-            if self.place < len(self.buffer) or self.ended:
-                return self.buffer[self.place : self.place + 1]
-            self.more()
-
-    def value(self) -> Any:
-        """The value at `place`, which is moved behind it."""
-        while True:
-            try:
-                value, end = json.JSONDecoder().raw_decode(self.buffer, self.place)
-            except json.JSONDecodeError as error:
-                if self.ended:
-                    raise self.error(f"malformed JSON ({error.msg})", self.lines + error.lineno - 1) from error
-            except (RecursionError, ValueError) as error:
-                # What follows makes neither depth nor a number of thousands of digits better.
-                raise self.error(malformed(error)) from error
+            where = f"{path}, record {number}"
+            if mark := (_OPENING if number == 1 else _COMMA).match(unread, place):
+                if (found := _decoded(unread, mark.end(), ended, where)) is not None:
+                    value, place = found
+                    yield value
+                    number += 1
+                    continue
             else:
-                # A number that the end of what was read cuts off looks complete; what follows a value decides.
-                if self.ended or self.buffer[end : end + 1] in (",", "]", *_SPACE):
-                    self.place = end
-                    return value
-            self.more()
+                left = "".join(unread[place:].split())
+                if left != ("[]" if number == 1 else "]") and (left or ended):
+                    raise InputError(
+                        f"{where}: {'a list' if number == 1 else 'a comma, or the end of it,'} is expected"
+                    )
+            if ended:
+                return
+            unread, place = unread[place:], 0
+            if len(unread) > MAX_LINE:
+                raise InputError(f"{where}: longer than {MAX_LINE >> 20} MiB, the most that is read of one")
+            # At least as much as is unread, so that a long element is tried a few times only.
+            more = _read_on(text, max(chunk, len(unread)), path)
+            unread, ended = unread + more, not more
 
-    def error(self, message: str, line: int | None = None) -> InputError:
-        line = line or self.lines + self.buffer.count("\n", 0, self.place)
-        return InputError(f"{self.path}, record {self.number}, line {line}: {message}")
+
+def _decoded(unread: str, place: int, ended: bool, where: str) -> tuple[Any, int] | None:
+    """The value at a place and where it ends; None where more has to be read first."""
+    try:
+        value, end = json.JSONDecoder().raw_decode(unread, place)
+    except json.JSONDecodeError as error:
+        if ended:
+            raise InputError(f"{where}: malformed JSON ({error.msg})") from error
+        return None
+    except (RecursionError, ValueError) as error:
+        # What follows makes neither depth nor a number of thousands of digits better.
+        raise InputError(f"{where}: {malformed(error)}") from error
+    # A number that the end of what was read cuts off looks complete; what follows a value decides.
+    return (value, end) if ended or unread[end : end + 1] in _BEHIND else None
+
+
+def _read_on(text: io.TextIOWrapper, size: int, path: Path) -> str:
+    try:
+        return text.read(size)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from error
+    except READ_ERRORS as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str] | InputError]]:

@@ -13,7 +13,7 @@ from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
 from keqa.programs.stages.stage import Generation
 from keqa.retrievers.base import Retriever
-from keqa.retrievers.documents import EvidenceDocument, document_of, lines_of
+from keqa.retrievers.documents import document_of, lines_of
 from keqa.storage.files import append, open_locked
 
 Parts: TypeAlias = tuple[tuple[str, str], ...]
@@ -91,7 +91,8 @@ def make_documents(
             if isinstance(found, str):
                 made.without[example.id] = found
             else:
-                line = EvidenceDocument(example.id, example.question, found, origin).as_line()
+                passages = [{"title": title, "text": text} for title, text in found]
+                line = {"id": example.id, "question": example.question, "passages": passages, "origin": origin}
                 append(stream, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n", sync=True)
                 made.written += 1
             progress(made)

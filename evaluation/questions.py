@@ -66,8 +66,8 @@ def of_name(
 ) -> Questions:
     """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
-    The name is a benchmark of `keqa.data.load`, also as ``NAME:PATH``, whose files are in the folder or else from the
-    hub, or a .jsonl or .csv file, of which JSON lines are read each time they are iterated over.
+    The name is a benchmark of `keqa.data.benchmarks`, also as ``NAME:PATH``, whose files are in the folder or else from
+    the hub, or a .jsonl or .csv file, of which JSON lines are read each time they are iterated over.
     """
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()

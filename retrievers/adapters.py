@@ -74,10 +74,7 @@ def as_passage(item: Any) -> Passage:
 
 
 class AdaptedRetriever(SharedRetriever):
-    """A retriever of another make, or a function, as this package's programs search it; see `as_retriever`.
-
-    What is kept of its results depends of the code that searches, its ``function``.
-    """
+    """A retriever of another make, or a function, as this package's programs search it; see `as_retriever`."""
 
     def __init__(self, source: Any, name: str, function: Callable[..., Any], search: Search) -> None:
         self.source, self.name, self.function = source, name, function

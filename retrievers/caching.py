@@ -103,7 +103,6 @@ def _hit(row: list[Any]) -> Hit:
 
 
 def _is_sound(key: str, kept: Any) -> bool:
-    """Whether a value is what `CachingRetriever` writes."""
     if not isinstance(kept, dict) or kept.keys() != {"hits", "seconds"} or not isinstance(kept["hits"], list):
         return False
     for row in kept["hits"]:

@@ -26,8 +26,7 @@ _EMPTY = hashlib.sha256().hexdigest()
 class IndexChange:
     """What was done to an index: its files that are new, changed and gone, and how many were as they are.
 
-    A passage that another took the place of was removed, too. What is left out is so of the files that were looked at,
-    with one file of each kind that is not read.
+    What is left out is so of the files that were looked at.
     """
 
     address: str
@@ -39,7 +38,6 @@ class IndexChange:
     passages_removed: int = 0
     passages: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
-    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 def add_files(
@@ -298,10 +296,8 @@ class _Plan:
             passages_removed=len(gone),
             passages=after.passages,
             left_out=self.counter.result().joined(self.again.result()),
-            examples={**self.again.examples, **self.counter.examples},
         )
 
 
 def _is_below(path: str, top: str) -> bool:
-    """Whether a path is another, or is in the folder that the other names."""
     return path == top or path.startswith(top.rstrip(os.sep) + os.sep)

@@ -1,25 +1,25 @@
 """Evidence documents, one a question, as a retriever: what is searched for is the document of the question asked.
 
-A file of documents holds a JSON object on each line::
-
-    {"id": "q1", "question": "Who governs Carmouth?", "passages": [{"title": "Carmouth", "text": "…"}], "origin": "…"}
-
-In the place of ``passages`` a line may have a ``title`` and a ``text`` of its own. A question may have several
-documents under ids of their own, as TriviaQA's questions have, which are asked once with each.
+A file of documents holds on each line an object with ``id``, ``question``, ``origin`` and ``passages``, each with
+``title`` and ``text``, or a ``title`` and ``text`` of its own in their place. A question may have several documents
+under ids of their own, as TriviaQA's questions have, which are asked once with each.
 """
 
+import codecs
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError, model_validator
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import DOCUMENTS, Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.text import plain
-from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json
+from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json, reasons
 
 _question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
 _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
@@ -54,18 +54,31 @@ class NoDocumentError(RetrievalError):
     """A question has no document, or several of which none is its own. Asking again does not help."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceDocument:
-    """The evidence document of a question: titles and texts of its pages; its id is that of the question or pair."""
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("nothing is in it")
+    return text
 
-    id: str
-    question: str
-    passages: tuple[tuple[str, str], ...]
-    origin: str = ""
 
-    def as_line(self) -> dict[str, Any]:
-        passages = [{"title": title, "text": text} for title, text in self.passages]
-        return {"id": self.id, "question": self.question, "passages": passages, "origin": self.origin}
+class EvidencePage(BaseModel):
+    """A page of a document."""
+
+    title: StrictStr = ""
+    text: Annotated[StrictStr, AfterValidator(_said)]
+
+
+class EvidenceDocument(BaseModel):
+    """The evidence document of a question; its id is that of the question or pair."""
+
+    id: StrictStr = ""
+    question: Annotated[StrictStr, AfterValidator(_said)]
+    passages: Annotated[list[EvidencePage], Field(min_length=1)]
+    origin: StrictStr = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_passages(cls, line: Any) -> Any:
+        return {**line, "passages": [line]} if isinstance(line, dict) and "passages" not in line else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +148,8 @@ class DocumentsRetriever(SharedRetriever):
             document = self.document(query if question is None else question, _id.get())
             several = len(document.passages) > 1
             hits = [
-                Hit(Passage(f"{document.id}#{number}" if several else document.id, title, text), 1 / number)
-                for number, (title, text) in enumerate(document.passages[:k], start=1)
+                Hit(Passage(f"{document.id}#{number}" if several else document.id, page.title, page.text), 1 / number)
+                for number, page in enumerate(document.passages[:k], start=1)
             ]
             found.append(hits)
         return found
@@ -173,26 +186,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def document_of(line: bytes, where: str) -> EvidenceDocument:
+    value = parse_json(line.removeprefix(codecs.BOM_UTF8), where, error=RetrievalError)
     try:
-        text = line.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RetrievalError(f"{where}: not UTF-8 ({error.reason})") from error
-    value = parse_json(text, where, error=RetrievalError)
-    if not isinstance(value, dict):
-        raise RetrievalError(f"{where}: an object with question and passages is expected")
-    question = _text(value, "question", where)
-    rows = value.get("passages", [value])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise RetrievalError(f"{where}: passages must be a list of objects with title and text")
-    passages = tuple((_text(row, "title", where, empty=True), _text(row, "text", where)) for row in rows)
-    if not passages:
-        raise RetrievalError(f"{where}: a document has at least one passage")
-    own = _text(value, "id", where, empty=True) or hashlib.blake2b(line, digest_size=8).hexdigest()
-    return EvidenceDocument(own, question, passages, _text(value, "origin", where, empty=True))
-
-
-def _text(value: Mapping[str, Any], name: str, where: str, *, empty: bool = False) -> str:
-    found = value.get(name, "" if empty else None)
-    if not isinstance(found, str) or not (empty or found.strip()):
-        raise RetrievalError(f"{where}: {name} must be text, found {str(found)[:60]!r}")
-    return found
+        found = EvidenceDocument.model_validate(value)
+    except ValidationError as error:
+        raise RetrievalError(f"{where}: {reasons(error)}") from error
+    return found if found.id else found.model_copy(update={"id": hashlib.blake2b(line, digest_size=8).hexdigest()})

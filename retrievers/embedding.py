@@ -1,9 +1,7 @@
 """Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's.
 
-Those behind an API (``openai/text-embedding-3-small`` and ``hosted_vllm/…`` by the official client of OpenAI, and what
-else LiteLLM reaches) take keys and addresses from the environment, by the names that LiteLLM has for them:
-``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and so on. Questions and passages become vectors whose inner product ranks
-passages (KEQA, Table 3: with the retriever DPR).
+Those behind an API take keys and addresses from the environment, by the names that LiteLLM has for them. Questions and
+passages become vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
 """
 
 import hashlib
@@ -236,10 +234,6 @@ class HostedModel(EmbeddingModel):
             raise ConfigurationError(f"the model {self.name!r} pools tokens itself: leave pooling={pooling} out")
         return self.embed(texts, unit=False)
 
-    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """Refused: an API gives no vectors of tokens."""
-        raise ConfigurationError(f"the model {self.name!r} gives no vectors of single tokens: name a local model")
-
     def prefix(self, side: Side) -> str:
         return ""
 
@@ -285,7 +279,6 @@ def _by_openai(provider: str, model: str) -> Callable[[list[str]], Any]:
 
 
 def _by_litellm(name: str) -> Callable[[list[str]], Any]:
-    """Asks any other provider."""
     import dspy
     import litellm
 

@@ -1,7 +1,6 @@
 """The engines of retrieval that there are, and how an address leads to an index of one.
 
-`register_engine` adds engines of other packages. Nothing of an engine is imported before an index of it is built or
-opened.
+Nothing of an engine is imported before an index of it is built or opened.
 """
 
 import dataclasses
@@ -132,7 +131,6 @@ class Engine:
 
 
 def _entries_of(manifest: Any) -> dict[str, Any]:
-    """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
     empty = [name for name in ("left_out", "languages", "deleted") if name in entries and not getattr(manifest, name)]
     return {name: value for name, value in entries.items() if name not in (*_OF_FILES, *empty)}
@@ -392,7 +390,6 @@ def is_remote(address: str) -> bool:
 
 
 def is_documents(address: str) -> bool:
-    """Whether an address is of a file of documents, one a question."""
     return address.startswith(f"{DOCUMENTS}:")
 
 

@@ -3,18 +3,19 @@
 import dataclasses
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage, path_of
 from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
 from keqa.storage.redaction import visible_line
-from keqa.storage.untrusted import MissingFileError, parse_json, read_file
+from keqa.storage.untrusted import MissingFileError, parse_json, read_file, reasons
 
 SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
@@ -47,20 +48,32 @@ _OTHER_KINDS = "of further kinds"
 _DEEPEST = 8
 # With the names of its files, of which a folder may have a million.
 _LARGEST_FILE = 1 << 29
-_LARGEST_NUMBER = 2**62
-_LARGEST_DIMENSION = 65_536
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
+
+
+def _bounded(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"has {len(text):,} characters, {LONGEST_TEXT:,} at most")
+    return text
+
+
+Count: TypeAlias = Annotated[int, Field(strict=True, ge=0, le=2**62)]
+# The name of a file may be no text, whose length pydantic refuses to see.
+Text: TypeAlias = Annotated[str, Field(strict=True), AfterValidator(_bounded)]
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """What of the sources is not in an index: what nobody expects there by kind (``.png``), the rest by its reason."""
 
-    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
-    unread: Mapping[str, int] = field(default_factory=dict, hash=False)
-    names: tuple[str, ...] = ()
+    passed_over: Mapping[Text, Count] = field(default_factory=dict, hash=False)
+    unread: Mapping[Text, Count] = field(default_factory=dict, hash=False)
+    names: tuple[Text, ...] = ()
+    # One file of each kind that was passed over.
+    examples: Mapping[Text, Text] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.passed_over or self.unread)
@@ -70,22 +83,21 @@ class LeftOut:
         return sum(self.unread.values())
 
     def joined(self, other: "LeftOut") -> "LeftOut":
-        """What was left out before and what now."""
         if not (self and other):
             return self or other
         passed_over = Counter(self.passed_over) + Counter(other.passed_over)
         unread = Counter(self.unread) + Counter(other.unread)
-        return LeftOut(dict(passed_over), dict(unread), (*self.names, *other.names)[:NAMED])
+        names, examples = (*self.names, *other.names)[:NAMED], {**self.examples, **other.examples}
+        return LeftOut(dict(passed_over), dict(unread), names, examples)
 
-    def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
-        """What to say of it, one statement a line."""
+    def lines(self, named: int = NAMED) -> list[str]:
         lines = []
         for records, why in (
             (False, "passed over, as such files are not read"),
             (True, "passed over in folders, as files of records are named one by one to be read"),
         ):
             kinds = [kind for kind in self.passed_over if (kind in RECORD_SUFFIXES) == records]
-            beside = {kind: f" ({path})" for kind, path in (examples or {}).items()}
+            beside = {kind: f" ({path})" for kind, path in self.examples.items()}
             counted = ", ".join(f"{self.passed_over[kind]} {kind}{beside.get(kind, '')}" for kind in kinds)
             lines += [f"{why}: {counted}"] if kinds else []
         if old := [f"{kind} as {_SAVED_AS[kind]}" for kind in self.passed_over if kind in _SAVED_AS]:
@@ -108,27 +120,26 @@ class LeftOutCounter:
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
         self._names: list[str] = []
-        self.examples: dict[str, str] = {}
+        self._examples: dict[str, str] = {}
 
     def pass_over(self, kind: str, path: Path | None = None) -> None:
-        """Take note of a file that nobody expects in an index."""
         if path is not None and path_of(path) in self._named:
             return
         kind = visible_line(kind)[:_LONGEST_NAME]
         if kind not in self._passed_over and len(self._passed_over) >= _KINDS:
             kind = _OTHER_KINDS
         self._passed_over[kind] += 1
-        if path is not None and kind not in self.examples:
-            self.examples[kind] = _short(visible_line(str(path)))
+        if path is not None:
+            self._examples.setdefault(kind, _short(visible_line(str(path))))
 
     def unread(self, path: Path, reason: str, why: str) -> None:
-        """Take note of what should have been read."""
         self._unread[reason] += 1
         if len(self._names) < NAMED:
             self._names.append(_short(visible_line(why if str(path) in why else f"{path}: {why}")))
 
     def result(self) -> LeftOut:
-        return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
+        passed_over, unread = (dict(one.most_common()) for one in (self._passed_over, self._unread))
+        return LeftOut(passed_over, unread, tuple(self._names), dict(self._examples))
 
 
 def _short(name: str) -> str:
@@ -140,26 +151,27 @@ class IndexManifest:
     """What an index of any engine says about itself."""
 
     ENGINE: ClassVar[str]
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
-    schema_version: int = SCHEMA_VERSION
-    name: str
-    passages: int
+    schema_version: Count = SCHEMA_VERSION
+    name: Text
+    passages: Count
     # How many had an id that was taken and got a suffix (7, 7~2, 7~3).
-    renamed: int
+    renamed: Count
     # SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
-    source_hash: str
+    source_hash: Text
     # The files and folders that the passages came from, by their absolute paths, or what a program called them.
-    sources: tuple[str, ...]
-    created: str
+    sources: tuple[Text, ...]
+    created: Text
     # What the names of further files begin with, or an index behind a name on a server; may be empty.
-    data: str = ""
+    data: Annotated[Text, Field(pattern=r"^([^./\\:\x00][^/\\:\x00]{0,254})?$")] = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     # What the last change took out, as it was named, where it did nothing else: who asks for it again, as after a kill,
     # is told that it is so.
-    removed: tuple[str, ...] = ()
-    languages: Mapping[str, int] = field(default_factory=dict)
+    removed: tuple[Text, ...] = ()
+    languages: Mapping[Text, Count] = field(default_factory=dict)
     # Since the index was built or rewritten; until then they count in how frequent a word is and how long a text.
-    deleted: int = 0
+    deleted: Count = 0
 
     def to_json(self) -> str:
         """Return the manifest as it is written to disk, on one line."""
@@ -172,7 +184,10 @@ class IndexManifest:
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
-        manifest: Self = _made(cls, values, where)
+        try:
+            manifest: Self = TypeAdapter(cls).validate_python(values)
+        except ValidationError as error:
+            raise RetrievalError(f"{where}: {visible_line(reasons(error))[:_LONGEST_NAME]}") from None
         for problem in manifest.problems():
             raise RetrievalError(f"{where}: {problem}")
         return manifest
@@ -190,9 +205,8 @@ class IndexManifest:
             )
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
-        if self.data and (len(self.data) > 255 or self.data.startswith(".") or set(self.data) & set("/\\:\0")):
-            yield f"data must name something inside the index, found {self.data!r}"
+        """What is wrong with entries that do not fit each other."""
+        return iter(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,20 +231,16 @@ class EncoderSettings:
     the similarity is ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
     """
 
-    model: str
-    query_model: str
-    passage_prefix: str
-    query_prefix: str
-    separator: str
-    similarity: str
-    dimension: int
+    model: Text
+    query_model: Text
+    passage_prefix: Text
+    query_prefix: Text
+    separator: Text
+    similarity: Annotated[Text, Field(pattern=f"^({'|'.join(SIMILARITIES)})$")]
+    dimension: Annotated[Count, Field(ge=1, le=65_536)]
 
     def problems(self, probe: Sequence[float]) -> Iterator[str]:
-        if self.similarity not in SIMILARITIES:
-            yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
-        if not 1 <= self.dimension <= _LARGEST_DIMENSION:
-            yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
-        if len(probe) != self.dimension or not all(map(math.isfinite, probe)):
+        if len(probe) != self.dimension:
             yield f"probe must be {self.dimension} numbers"
 
     def text_of(self, passage: Passage) -> str:
@@ -247,9 +257,9 @@ class EncoderSettings:
 class VectorSettings:
     """How vectors are searched: every one of them, or those of the ``nprobe`` closest lists, of 8 bits a number."""
 
-    kind: str
-    lists: int = 0
-    nprobe: int = 0
+    kind: Annotated[Text, Field(pattern=f"^({FLAT}|{IVF})$")]
+    lists: Count = 0
+    nprobe: Count = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,22 +269,19 @@ class DenseManifest(IndexManifest):
     ENGINE: ClassVar[str] = DENSE
 
     # Of passages that do not say it themselves, for a search of the same index by words.
-    language: str
+    language: Text
     encoder: EncoderSettings
     # The vector that the model of questions gave for a question that never changes.
-    probe: tuple[float, ...]
+    probe: tuple[Number, ...]
     vectors: VectorSettings
     # How many vectors are in lists, and how many others there are at least.
-    listed: int
-    rows: int
+    listed: Count
+    rows: Count
 
     def problems(self) -> Iterator[str]:
-        yield from IndexManifest.problems(self)
         yield from self.encoder.problems(self.probe)
         kind, lists, nprobe = dataclasses.astuple(self.vectors)
-        if kind not in (FLAT, IVF):
-            yield f"vectors.kind must be {FLAT} or {IVF}, found {kind!r}"
-        elif kind == IVF and not 1 <= nprobe <= lists <= self.listed:
+        if kind == IVF and not 1 <= nprobe <= lists <= self.listed:
             yield f"vectors.lists and nprobe must be from 1 to {self.listed}, found {lists} and {nprobe}"
         if not self.data:
             yield "data must name the files of the vectors"
@@ -300,7 +307,6 @@ def parse_files(text: str, where: str) -> dict[str, str]:
 
 
 def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
-    """The engine and the entries of a manifest of any engine."""
     values = parse_json(text, where, max_depth=_DEEPEST, error=RetrievalError)
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RetrievalError(f"{where} is not the manifest of an index (it describes something else)")
@@ -311,42 +317,6 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
             "build the index again, or use the version that built it"
         )
     return str(engine), values
-
-
-def _made(kind: Any, values: Any, where: str, before: str = "") -> Any:
-    """A dataclass from the entries of a manifest, each of which is of the type that it should be of."""
-    if not isinstance(values, Mapping):
-        raise RetrievalError(f"{where}: {before.removesuffix('.')} must be an object, found {type(values).__name__}")
-    fields, none = {field.name: field for field in dataclasses.fields(kind)}, dataclasses.MISSING
-    needed = [name for name, field in fields.items() if field.default is none and field.default_factory is none]
-    missing = [f"no {before}{name}" for name in needed if name not in values]
-    unknown = [f"unknown {before}{name[:40]}" for name in values if name not in fields]
-    if missing or unknown:
-        names = ", ".join([*missing, *unknown][:5])
-        raise RetrievalError(f"{where} is incomplete or has unknown entries ({names})")
-    hints = get_type_hints(kind)
-    return kind(**{name: _value(value, hints[name], where, before + name) for name, value in values.items()})
-
-
-def _value(value: Any, kind: Any, where: str, name: str) -> Any:
-    """A value of a manifest as the type that it should be of."""
-    if dataclasses.is_dataclass(kind):
-        return _made(kind, value, where, f"{name}.")
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(one, inner[0], where, name) for one in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {_value(key, str, where, name): _value(one, inner[1], where, name) for key, one in value.items()}
-    if kind is float and type(value) in (int, float):
-        return float(value)
-    if kind not in (int, str) or type(value) is not kind:
-        expected = (origin or kind).__name__.lower()
-        raise RetrievalError(f"{where}: {name} must be {expected}, found {str(value)[:60]!r}")
-    if isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER:
-        raise RetrievalError(f"{where}: {name} must be a number from 0 on, found {value}")
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise RetrievalError(f"{where}: {name} has {len(value):,} characters, {LONGEST_TEXT:,} at most")
-    return value
 
 
 class SourceHash:

@@ -90,10 +90,9 @@ _INITIALS: Final = re.compile(r"\w{1,4}(?:\.\w{1,4})*")
 def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     """Split a text into passages of about so many words, on sentence ends.
 
-    Items of lists, tables and code between fences keep their lines. Apart from white space, which becomes single spaces
-    elsewhere, nothing is lost or moved, and nothing added but the head of a table (in Markdown) before rows that a
-    passage begins with, and the fence before code. No passage is longer than one and a half times the target; a
-    sentence that is gets cut between words. Chinese and Japanese count by character, five for three words.
+    Items of lists, tables and code between fences keep their lines. Nothing but white space is lost, and nothing added
+    but the head of a table (in Markdown) before rows that a passage begins with, and the fence before code. No passage
+    is longer than one and a half times the target. Chinese and Japanese count by character, five for three words.
     """
     target = words * WORD_LENGTH
     if len(text) <= _LONG * words and text_length(text) <= target * _SLACK:

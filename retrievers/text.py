@@ -213,7 +213,6 @@ def languages_of_word(word: str) -> frozenset[str]:
 # The same text is asked for again at once, where it is counted and where it is written.
 @lru_cache(maxsize=4)
 def language_of_text(text: str, main: str = "en") -> str:
-    """The language of a passage, as its letters and its function words have it."""
     text = text[:_LOOKED_AT]
     if not text.isascii() and _OTHER_SCRIPT.search(text) and (letters := len(_LETTER.findall(text))):
         if len(_OF_JOINED["th"].findall(text)) >= _JOINED_SHARE * letters:

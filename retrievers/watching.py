@@ -19,7 +19,6 @@ class WatchedRetriever(SharedRetriever):
     """What it finds is what the retriever behind it finds."""
 
     def __init__(self, address: Path | str, retriever: Retriever) -> None:
-        """Watch an index that `keqa.retrievers.open_index` has opened by an address."""
         self._addresses, self._latest = parts_of(address), retriever
         self.own_documents = getattr(retriever, "own_documents", True)
         self._lock = threading.Lock()

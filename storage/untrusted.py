@@ -117,7 +117,6 @@ def parse_json(
 
 
 def read_json(folder: str | Path, name: str, limit: int, *, error: type[KeqaError] = ConfigurationError) -> Any:
-    """Read a JSON file that lies directly in a folder; see `read_file` and `parse_json`."""
     return parse_json(read_file(folder, name, limit, error=error), Path(folder) / name, error=error)
 
 

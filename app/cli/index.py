@@ -103,7 +103,7 @@ def build(
         f'Ask with: keqa ask "…" --index {shlex.quote(engine.searched(address, built))} --lm …',
         soft_wrap=True,
     )
-    for line in passages.lines(_NAMED):
+    for line in passages.left_out.lines(_NAMED):
         warn(line)
     if (unexpected := passages.left_out.unexpected) and not options.skip_unreadable:
         warn(
@@ -292,7 +292,7 @@ def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: b
     # Every index of an address is of the same files.
     left_out = changes[0].left_out
     if not as_json:
-        for line in left_out.lines(_NAMED, changes[0].examples):
+        for line in left_out.lines(_NAMED):
             warn(line)
     if left_out.unexpected and not skip_unreadable:
         raise typer.Exit(1)

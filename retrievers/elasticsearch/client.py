@@ -78,7 +78,6 @@ class Address:
 
     @property
     def cluster(self) -> str:
-        """The nodes, as messages name them."""
         return ", ".join(self.urls)
 
     def __str__(self) -> str:
@@ -245,7 +244,6 @@ def _credentials() -> dict[str, Any]:
 
 
 def _trust(address: Address) -> dict[str, Any]:
-    """By what the certificate of a cluster is checked, as the client takes it."""
     if address.scheme == "http":
         return {}
     certificates, fingerprint = _given(CA_CERTS), _given(FINGERPRINT)

@@ -187,7 +187,6 @@ class Generations:
             )
 
     def merge(self, data: str) -> None:
-        """Rewrite a generation without what was deleted, which may take minutes."""
         with self.errors(f"the index {data} could not be merged"):
             self._patient(_LONG_TIMEOUT).indices.forcemerge(index=data, max_num_segments=1)
 
@@ -320,7 +319,6 @@ class Generations:
             composite["after"] = answer["files"]["after_key"]
 
     def ids(self, data: str, query: dict[str, Any]) -> list[str]:
-        """The ids of all passages that a query finds, in the order of the index."""
         from elasticsearch.helpers import scan
 
         # Most files have few passages, and a scan takes three requests.

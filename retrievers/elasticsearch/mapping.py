@@ -1,9 +1,7 @@
 """How passages lie in Elasticsearch and how a question becomes a request: BM25 over title and text, kNN over vectors.
 
-The paper retrieves with Elasticsearch's BM25 (Section 4.1), whose parameters it leaves at
-their defaults. Everything that ranks is said here and not left to a cluster's own settings.
-
-The analyzers are Elasticsearch's ``english``, with the pairs of characters of ``cjk`` in it, and ``cjk``, with two
+Everything that ranks is said here and not left to a cluster's own settings: BM25 as in the paper (Section 4.1). The
+analyzers are Elasticsearch's ``english``, with the pairs of characters of ``cjk`` in it, and ``cjk``, with two
 differences, both as in the embedded index. Stop words are kept in the index and dropped from the query, so that "The
 Who" can be found; and a query counts each of its words once. A Chinese function word is dropped where it stands alone,
 and not as a part of another: 的 of 目的地.
@@ -17,7 +15,7 @@ from typing import Any, Final
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Origin, Passage, unpacked
-from keqa.retrievers.manifest import EncoderSettings, Manifest
+from keqa.retrievers.manifest import EncoderSettings, Manifest, Number
 from keqa.retrievers.text import MAX_QUERY_TERMS, AnalyzerSettings, analyzer, clean_text, settings_for, stop_words
 
 MOST_HITS: Final = 10_000
@@ -55,10 +53,9 @@ class VectorManifest(Manifest):
     """What an index with vectors says about itself: its models, and the vector of a question that never changes."""
 
     encoder: EncoderSettings
-    probe: tuple[float, ...]
+    probe: tuple[Number, ...]
 
     def problems(self) -> Iterator[str]:
-        yield from Manifest.problems(self)
         yield from self.encoder.problems(self.probe)
 
     @property
@@ -163,7 +160,6 @@ def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any]
 
 
 def knn_body(vector: Iterable[float], k: int) -> dict[str, Any]:
-    """The request for the passages whose vectors are the most like one."""
     candidates = min(_MOST_CANDIDATES, max(_LEAST_CANDIDATES, 2 * k))
     knn = {"field": VECTOR, "query_vector": as_sent(vector), "k": k, "num_candidates": candidates}
     return {"knn": knn, **_ordered(k)}

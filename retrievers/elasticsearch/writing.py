@@ -49,8 +49,7 @@ def load_index(
     """Load passages into an index in Elasticsearch, and publish it only when it is finished and verified.
 
     A load that was interrupted resumes when it is called again with the same passages and settings. The arguments are
-    those of `keqa.retrievers.build_index`; the number of parts (one is right up to about 50 GB) and of copies of each
-    (one by default on several nodes); and, with a model, those of `keqa.retrievers.build_dense` that are about it.
+    those of `keqa.build_index`, the number of parts and of copies, and those of `keqa.build_dense` about a model.
     """
     target, report = parse_address(address), notice or default_notice
     if shards < 1:
@@ -217,7 +216,6 @@ class _ElasticsearchChanger:
 
 
 def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
-    """What a change writes; passages that stay keep their vectors."""
     origins = {one: Origin(path, file.digest) for path, file in change.files.items() if file for one in file.ids}
     # A passage that another takes the place of is written over: batches may arrive in another order.
     replaced = {passage.id for passage in change.new}

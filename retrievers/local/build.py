@@ -225,7 +225,6 @@ def disk_errors(path: Path, kind: type[Exception] = OSError) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file so that, whatever happens, either the old or the new content is there."""
     with disk_errors(path):
         atomic_write(path, text.encode())
 

@@ -168,7 +168,6 @@ class Opened:
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """The digests of its files by their paths."""
         return parse_files(self.described, str(self.folder / DATA / self.state.manifest))
 
     def matching(self, field: str, value: str | int) -> list[tantivy.Document]:
@@ -241,7 +240,6 @@ def make_document(
 
 
 def stored_passage(document: tantivy.Document) -> Passage:
-    """The passage that a document of the engine holds."""
     title, _, text = bytes(document.get_first(_WRITTEN) or b"").decode(errors="replace").partition(_BETWEEN)
     return Passage(
         id=str(document.get_first("doc_id")),

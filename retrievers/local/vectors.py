@@ -183,13 +183,11 @@ def is_of(data: Path, name: str, encoder: Encoder, *, hosted: bool = True) -> bo
 
 
 def _made_by(settings: EncoderSettings) -> dict[str, Any]:
-    """What decides about the vectors of passages."""
     names = ("model", "passage_prefix", "separator", "similarity", "dimension")
     return {name: getattr(settings, name) for name in names}
 
 
 def remove_others(data: Path, keep: Collection[str]) -> None:
-    """Remove the files of all stores but those of some names."""
     for path in data.glob(f"{VECTORS}*"):
         if path.name.partition(".")[0] not in keep:
             path.unlink(missing_ok=True)

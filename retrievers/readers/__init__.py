@@ -8,7 +8,7 @@ from typing import Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Origin, Passage, default_notice, each_path, path_of
-from keqa.retrievers.manifest import NAMED, RECORD_SUFFIXES, LeftOut, LeftOutCounter
+from keqa.retrievers.manifest import RECORD_SUFFIXES, LeftOut, LeftOutCounter
 from keqa.retrievers.readers.beside import read_beside
 from keqa.retrievers.readers.common import (
     DOCUMENTS,
@@ -53,12 +53,7 @@ class Corpus(Iterator[Passage]):
 
     @property
     def left_out(self) -> LeftOut:
-        """What was left out: all of it once the last passage was read."""
         return self._counter.result()
-
-    def lines(self, named: int = NAMED) -> list[str]:
-        """What to say of what was left out, one statement a line, with one file of each kind that is not read."""
-        return self.left_out.lines(named, self._counter.examples)
 
     def __next__(self) -> Passage:
         return next(self._passages)
@@ -90,7 +85,7 @@ class Corpus(Iterator[Passage]):
             raise InputError(f"there is no text in {', '.join(map(str, self.sources))}{named}")
         self._reading.finish()
         if self._summary:
-            for line in self.lines():
+            for line in self.left_out.lines():
                 self._notice(line)
 
 

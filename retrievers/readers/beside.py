@@ -38,7 +38,6 @@ _START: Final = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from 
 
 
 def read_beside(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[list[Passage], str]:
-    """Read a document in the process beside this one."""
     head = {"path": os.fspath(path), "identifier": identifier, "words": words, "limits": [SECONDS, SECONDS_PER_MB]}
     rows, last = _BESIDE.ask({**head, "bytes": len(data)}, data)
     for text in last["notices"]:
@@ -58,7 +57,6 @@ class _Beside:
         self._one_at_a_time = threading.Lock()
 
     def ask(self, head: dict[str, Any], data: bytes) -> tuple[list[Any], dict[str, Any]]:
-        """The rows of an answer, and the object that ends it."""
         rows: list[Any] = []
         with self._one_at_a_time:
             process = self._started()
@@ -119,7 +117,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def main() -> None:
-    """Read what comes in until the input ends."""
     outgoing = sys.stdout
     # What libraries print belongs to nobody.
     sys.stdout = sys.stderr

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, TypeVar, cast
+from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
@@ -65,6 +65,15 @@ _BOMS = {
     (codecs.BOM_UTF8,): "utf-8-sig",
     (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): "utf-32",
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
+}
+
+# The encodings that pages and messages name, each with the one that browsers read it as; others can take any time.
+_ENCODINGS: Final = {
+    **{name: name for name in ("utf-8", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp", "koi8-r", "koi8-u", "cp866")},
+    **{name: name for name in (*(f"cp{number}" for number in (*range(1250, 1259), 874, 932, 949)), "mac-roman")},
+    **{name: name for name in (f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16))},
+    **{"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"},
+    **{"gbk": "gb18030", "gb2312": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949"},
 }
 
 # So many bytes distinguish text from anything else, as for git and grep.
@@ -256,16 +265,22 @@ def decode(data: bytes, name: str, notice: Notice) -> str:
     return text
 
 
+def decode_declared(data: bytes, declared: str) -> str | None:
+    """A text in the encoding that it is said to be in, where that is known and true."""
+    with suppress(LookupError, ValueError):
+        return data.decode(_ENCODINGS[codecs.lookup(declared).name])
+    return None
+
+
 def _undecodable(name: str, why: str) -> UnreadError:
     return UnreadError("in an unknown encoding", f"{name} cannot be decoded: {why}; convert it to UTF-8 first")
 
 
-def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False, quoted: bool = True) -> Any:
+def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> Any:
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    return csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
+    return csv.reader(lines, delimiter=delimiter, strict=strict)
 
 
 def csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] | InputError]]:

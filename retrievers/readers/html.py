@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from keqa.retrievers.base import LONGEST_HEADING, Notice
-from keqa.retrievers.readers.common import RefusedError, bom_encoding, decode
+from keqa.retrievers.readers.common import RefusedError, bom_encoding, decode, decode_declared
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line
 
@@ -53,14 +51,6 @@ _PARTS: Final = 50
 _MOST_REPEATED: Final = 20_000
 # So many bytes of a page may say what it is in.
 _DECLARED: Final = 4096
-# The encodings of pages, each with the one that browsers read it as; others can take any time, or are none of text.
-_ENCODINGS: Final = {
-    **{name: name for name in ("utf-8", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp", "koi8-r", "koi8-u", "cp866")},
-    **{name: name for name in (*(f"cp{number}" for number in (*range(1250, 1259), 874, 932, 949)), "mac-roman")},
-    **{name: name for name in (f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16))},
-    **{"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"},
-    **{"gbk": "gb18030", "gb2312": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949"},
-}
 
 
 def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
@@ -138,13 +128,10 @@ def _span(cell: Tag, name: str) -> int:
 
 
 def _decoded(data: bytes, declared: str, path: Path) -> str:
-    """A page as its byte order mark says, or as it says itself where that is an encoding of pages and true."""
-    with suppress(LookupError, UnicodeDecodeError):
-        encoding = codecs.lookup(declared).name
-        if bom_encoding(data) is None and encoding in _ENCODINGS:
-            return data.decode(_ENCODINGS[encoding])
+    """A page as its byte order mark says, or as it says itself."""
+    text = decode_declared(data, declared) if bom_encoding(data) is None else None
     # Pages have said nothing of their encoding for as long as there are any, so nobody is told.
-    return decode(data, str(path), lambda text: None).removeprefix("\ufeff")
+    return decode(data, str(path), lambda text: None).removeprefix("\ufeff") if text is None else text
 
 
 def _heading(element: Tag) -> str:

@@ -1,6 +1,5 @@
 """The text of an e-mail message, who wrote it to whom and when; attachments are named and not read."""
 
-import codecs
 import itertools
 import re
 from collections.abc import Iterator
@@ -15,13 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import RefusedError, decode
+from keqa.retrievers.readers.common import RefusedError, decode, decode_declared
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.text import one_line
 
-_OF_NAMES: Final = ("idna", "punycode")
-"""Encodings of the names of hosts, which take quadratic time."""
 _SHOWN: Final = ("From", "To", "Cc")
 _LONGEST_HEADER: Final = 2000
 _MOST_NESTED: Final = 30
@@ -73,11 +70,8 @@ def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:
 def _decoded(part: Message, path: Path, notice: Notice) -> str:
     payload = part.get_payload(decode=True)
     written = payload if isinstance(payload, bytes) else b""
-    with suppress(LookupError, ValueError):
-        encoding = part.get_content_charset() or "utf-8"
-        if codecs.lookup(encoding).name not in _OF_NAMES:
-            return written.decode(encoding)
-    return decode(written, str(path), notice)
+    text = decode_declared(written, part.get_content_charset() or "utf-8")
+    return decode(written, str(path), notice) if text is None else text
 
 
 def _attached(part: Message) -> str:
@@ -87,7 +81,6 @@ def _attached(part: Message) -> str:
 
 
 def _plain(given: object) -> str:
-    """What stands in a header, which may be encoded."""
     text = str(given)[:_LONGEST_HEADER]
     # By a header of a stranger the standard library raises errors of several kinds.
     with suppress(HeaderParseError, LookupError, ValueError):

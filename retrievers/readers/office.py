@@ -47,7 +47,6 @@ _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Descrip
 
 
 def _read(convert: Converter, suffix: str, data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """Read a document of a suffix; what the libraries raise where they cannot is theirs."""
     allow(_unpacked_size(data, suffix))
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         _refuse_hostile(archive, nested=suffix != ".docx")

@@ -117,7 +117,6 @@ def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]
 
 
 def _headings(reader: Any) -> dict[int, list[str]]:
-    """What the outline says begins on a page, by the page's number from 0."""
     found: dict[int, list[str]] = {}
     try:
         waiting = [(entry, 0) for entry in reversed(reader.outline)]

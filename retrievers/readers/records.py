@@ -38,7 +38,6 @@ def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
 
 
 def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
-    """The passages of a JSON list of objects."""
     records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
     if not isinstance(records, list):
         raise InputError(f"{path}: a list of objects with title and text is expected, found {type(records).__name__}")

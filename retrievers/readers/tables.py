@@ -31,8 +31,6 @@ _PERSONAL: Final = re.compile(
     r"(?:first|last|given|family|full|employee)?[ _-]?name|forename|surname|employee|person|staff|salary|e[ _-]?mail"
     r"|phone|(?:vor|nach)name|mitarbeiter|telefon|gehalt|prénom|nom|apellido|nombre|имя|фамилия|сотрудник|姓名|员工|氏名"
 )
-# After so many quotes that are not closed all of them are characters, as each is looked for up to the end.
-_MOST_OPEN: Final = 10
 
 
 def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
@@ -45,33 +43,25 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         text = text[len(first) :]
     else:
         delimiter = _delimiter(text[:_SNIFFED]) or delimiter
-    sections, column = table_sections(_csv_rows(text, delimiter, path, notice))
+    sections, column = table_sections(_csv_rows(text, delimiter, path))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
     return ReadDocument("", sections, records=True)
 
 
-def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator[list[str]]:
-    """The cells of each row; a quote that nothing closes is a character, and takes in no other row."""
+def _csv_rows(text: str, delimiter: str, path: Path) -> Iterator[list[str]]:
+    """The cells of each row; a quote that nothing closes, which takes in all that follows, is an error."""
     lines = list(io.StringIO(text, newline=""))
-    begun = opened = 0
-    while begun < len(lines):
-        # The line beyond the last one is a row of its own, unless a quote is open there.
-        reader = csv_reader([*lines[begun:], "\n"], delimiter, quoted=opened < _MOST_OPEN)
-        start = begun
-        try:
-            for row in reader:
-                if start + reader.line_num > len(lines):
-                    break
-                begun = start + reader.line_num
-                yield row
-        except csv.Error as error:
-            raise UnreadError("damaged", f"{path}, line {start + reader.line_num}: malformed ({error})") from error
-        if begun < len(lines):
-            opened += 1
-            notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
-            yield from csv.reader(lines[begun : begun + 1], delimiter=delimiter, quoting=csv.QUOTE_NONE)
-            begun += 1
+    # The line beyond the last one is a row of its own, unless a quote is open there.
+    reader, begun = csv_reader([*lines, "\n"], delimiter), 1
+    try:
+        for row in reader:
+            if row and reader.line_num > len(lines):
+                raise csv.Error("a quote that is not closed")
+            yield row
+            begun = reader.line_num + 1
+    except csv.Error as error:
+        raise UnreadError("damaged", f"{path}, line {begun}: malformed ({error})") from error
 
 
 def _delimiter(sample: str) -> str:
@@ -89,11 +79,9 @@ def _delimiter(sample: str) -> str:
 
 
 def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[ReadSection], str]:
-    """The rows of a table below its head: the first row that has text and is no title or comment above the head.
+    """The rows of a table below its head, and the name of the column that is text, where there is one.
 
-    Where a column is text, by its name (``text``, ``content`` and so on) or because it holds sentences, a row is the
-    text of that column, and the other columns follow in brackets; otherwise a row is ``column: value; column: value``.
-    The title of a row is that of its column ``title``, ``name`` or ``heading``.
+    A row is the text of that column with the others in brackets, or else ``column: value; column: value``.
     """
     cleaned = ([one_line(cell) for cell in row] for row in rows)
     numbered = [(number, row) for number, row in enumerate(cleaned, start=1) if any(row)]

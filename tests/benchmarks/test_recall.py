@@ -4,7 +4,7 @@ import pytest
 import recall
 from common import Finds
 
-from keqa.data import ContextPassage, Example
+from keqa.data.example import ContextPassage, Example
 
 BY_TITLE = recall.Benchmark("HotpotQA", "corpus.json", ("dev.json",), "title")
 

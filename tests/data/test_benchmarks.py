@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keqa import data
-from keqa.data import BENCHMARKS, Example, load
+from keqa.data.benchmarks import BENCHMARKS, load
+from keqa.data.example import Example
 from keqa.data.loading import NotAsked
 from keqa.errors import InputError, MissingExtraError
 
@@ -34,6 +35,19 @@ SQUAD = {
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: one["benchmark"])
 def test_each_layout_of_a_benchmark_becomes_an_example_or_is_left_out(layout):
     assert plain(BENCHMARKS[layout["benchmark"]].convert(layout["record"])) == layout["becomes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        *[("nq", "MUSIQUE"), ("musique", "NQ"), ("hotpotqa", "TWO_WIKI"), ("2wikimultihopqa", "HOTPOT_HUB")],
+        *[("strategyqa", "MUSIQUE"), ("triviaqa", "NQ"), ("webquestions", "SIMPLEQA"), ("chinese-simpleqa", "NQ")],
+        *[("openbookqa", "NQ"), ("sogouqa", "TWO_WIKI"), ("rgb-en", "NQ"), ("webqa", "SQUAD_HUB"), ("mmlu", "CMMLU")],
+    ],
+)
+def test_a_record_of_another_benchmark_is_none_of_this_one(name, other):
+    with pytest.raises(InputError, match="holds no question that can be used; expected: "):
+        BENCHMARKS[name].from_rows([RECORDS[other]])
 
 
 def test_an_answer_of_many_parts_and_spellings_has_so_many_forms():

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import Example, as_examples, sort_examples
 from keqa.data.benchmark import is_polar, make, usable
-from keqa.data.example import ContextPassage, as_example
+from keqa.data.example import ContextPassage, Example, as_example, as_examples
+from keqa.data.own import sort_examples
 from keqa.data.question import Question, refuse_table
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import Example, load
+from keqa.data.benchmarks import load
+from keqa.data.example import Example
 from keqa.data.loading import sampled
 from keqa.errors import InputError
 

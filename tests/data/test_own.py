@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import Example, read_examples, sort_examples
-from keqa.data.own import listed
+from keqa.data.example import Example
+from keqa.data.own import listed, read_examples, sort_examples
 from keqa.errors import InputError
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -25,21 +25,6 @@ def test_all_fields_of_jsonl_and_csv(write_json):
     header = "\ufeffid,Question,answer,answer_type,choices,quizzes,quiz_answers,note\n"
     cells = "q1,Which?,A,choice,Ann|Bo,Who is Ann?|Is #1 old?,a woman|yes,x\n"
     assert read_examples(write_json("own.csv", header + cells)).examples == [example]
-
-
-LISTS = """question,answer,answers,answer_type,choices
-Which town?,"['Elland', 'the Elland']",,,
-Which river?,"[""Isburg"", ""Isberg""]",,,
-Which bird?,a rook,"['rook', ""the crow's kin""]",,
-Which fish?,['the cod' 'cod'],,,
-How many?,[4],four|4.0,,
-What does he say?,[sic] it is | was,,,
-Which is red?,B,,choice,"['the sky', 'blood']"
-"""
-LISTED = [
-    *(("Elland", "the Elland"), ("Isburg", "Isberg"), ("a rook", "rook", "the crow's kin"), ("the cod", "cod")),
-    *(("4", "four", "4.0"), ("[sic] it is | was",), ("B",)),
-]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +59,6 @@ LISTED = [
             [("Ann", "Anne", "A. B."), ("1968",)],
             {},
         ),
-        ("own.csv", LISTS, LISTED, {}),
         (
             "own.csv",
             "question,answer\nWho?,Ann\nWhere?,\"['Rome', None]\"\nWhen?,[]\nWhy?,\"['so', nan]\"\n",
@@ -97,22 +81,6 @@ LISTED = [
             "question,answer,answer_type,choices\nWhich?,3.0,choice,2.0|3.0\nWhat?,,,\n",
             [("3.0",)],
             {3: "there is no answer"},
-        ),
-        (
-            "own.jsonl",
-            '{"question": "A?", "answer": 1871.0}\n{"question": "B?", "answers": [3.0, 3.5]}\n'
-            '{"question": "C?", "answer": 2.0, "answer_type": "choice", "choices": [1.0, 2.0]}\n'
-            '{"question": "D?", "answer": "3.0"}\n{"question": "E?", "answer": 1e+300}',
-            [("1871",), ("3", "3.5"), ("2",), ("3.0",), ("1e+300",)],
-            {},
-        ),
-        (
-            "own.jsonl",
-            '{"question": "A?", "answer": "Ann", "answer_type": NaN, "choices": NaN, "id": NaN, "quizzes": NaN}\n'
-            '{"question": "B?", "answer": NaN}\n{"question": NaN, "answer": "Ann"}\n'
-            '{"question": "C?", "answer": ["Rome", NaN]}',
-            [("Ann",)],
-            {2: "there is no answer", 3: "there is no question", 4: "there is no answer[1]"},
         ),
         (
             "own.jsonl",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from fixtures.examples import plain
 
-from keqa.data import BENCHMARKS, as_examples, load
+from keqa.data.benchmarks import BENCHMARKS, load
+from keqa.data.example import as_examples
 from keqa.data.question import broken_references, numbered_quizzes
-from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 
 # A line a file: benchmark and path below ../shared/data, what is asked for, what is found, and the first question.
@@ -47,33 +47,3 @@ def test_a_real_file(shared_data, expected):
 def test_every_benchmark_but_a_few_has_a_real_file():
     without = {"squad", "squad2", "ceval", "mlec", "triviaqa-rc", "triviaqa-verified"}
     assert {one["file"].split(":")[0] for one in FILES} == set(BENCHMARKS) - without
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("nq:musique/musique_ans_v1.0_dev.jsonl", r"line 1: answer must be list or tuple, not str"),
-        ("musique:nq/NQ-open.dev.jsonl", "line 1: there is no question_decomposition"),
-        ("hotpotqa:2wikimultihopqa/dev.json", "record 1: it has evidences, as a record of 2WikiMultihopQA"),
-        ("2wikimultihopqa:hotpotqa/hotpot_train_v1.1.json", "record 1: there is no evidences"),
-        ("strategyqa:hotpotqa/hotpot_train_v1.1.json", "record 1: answer must be bool, not str"),
-        ("squad:webqa_zh/me_test.ann.json", "an object with the list data is expected, as SQuAD has it"),
-        ("webqa:squad/xquad.en.json", "record 1: an object is expected, not str"),
-        ("triviaqa:nq/NQ-open.dev.jsonl", "line 1: answer must be dict, not list"),
-        ("triviaqa:squad/xquad.en.json", "an object with the list Data is expected"),
-        ("webquestions:triviaqa/test.jsonl", "line 1: there is neither qText, utterance nor url"),
-        ("chinese-simpleqa:nq/NQ-open.dev.jsonl", "line 1: there is no primary_category"),
-        ("openbookqa:nq/NQ-open.dev.jsonl", "line 1: question must be dict, not str"),
-        ("mmlu:freshqa/freshqa.csv", "line 1: there are 20 cells, 6 are expected"),
-        ("cmmlu:freshqa/freshqa.csv", "no line has the columns , Question, A, B, C, D, Answer"),
-        ("freshqa:cmmlu/test/agronomy.csv", "no line has the columns id, split, question, answer_0"),
-        ("sogouqa:hotpotqa/hotpot_train_v1.1.json", "record 1: there is no passages"),
-        ("rgb-en:nq/NQ-open.dev.jsonl", "line 1: there is no id"),
-        ("nq:freshqa/freshqa.csv", "line 1: malformed JSON"),
-    ],
-)
-def test_a_file_of_another_format_is_refused(shared_data, wrong, message):
-    spec = shared_data(wrong)
-    with pytest.raises(InputError, match=message) as caught:
-        load(spec)
-    assert spec.partition(":")[2] in str(caught.value)

@@ -8,7 +8,7 @@ from dspy import lm15
 from dspy.clients import base_lm
 from fixtures.run_files import without_seconds
 
-from keqa.data import BENCHMARKS
+from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.evaluation.evaluate import ask, demonstrations_of, evaluate, scores_of

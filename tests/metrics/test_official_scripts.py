@@ -10,7 +10,7 @@ from fixtures.examples import of_real_files
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import BENCHMARKS
+from keqa.data.benchmarks import BENCHMARKS
 from keqa.metrics import hotpotqa
 from keqa.metrics.answers import exact_match, f1
 

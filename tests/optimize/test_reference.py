@@ -8,7 +8,7 @@ import dspy
 import pytest
 from dspy.lm15 import AuthError, ContextLengthError, ServerError
 
-from keqa.data import Example
+from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.metrics.answers import f1

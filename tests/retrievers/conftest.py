@@ -11,8 +11,6 @@ from servers.process import script
 
 from keqa.retrievers import Passage
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
-
 # A library with the interface of sentence-transformers whose models need no weights, here and in other processes.
 LIBRARY = '''
 import os, signal, zlib
@@ -74,13 +72,6 @@ def passages():
         Passage("p3", "The Who", "The Who are a rock band formed in London."),
         Passage("p4", "Zebra", "The zebra has black and white stripes."),
     ]
-
-
-@pytest.fixture
-def shared_data():
-    if not SHARED_DATA.is_dir():
-        pytest.skip("the shared data folder is not beside this repository")
-    return SHARED_DATA
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
-from keqa.retrievers import Passage, TantivyRetriever, build_dense, build_index, open_index, read_corpus
+from keqa.retrievers import Passage, TantivyRetriever, build_dense, build_index, open_index
 from keqa.retrievers.engines import facts_of
 from keqa.retrievers.local.build import exclusive, verify
 
@@ -361,21 +361,3 @@ def test_any_byte_of_any_file_counts(build, tmp_path, passages):
         path.write_bytes(whole)
     (copy / "data" / "checksums.json").unlink()
     assert len(verify(copy)["unknown"]) == len(names)
-
-
-@pytest.mark.slow
-def test_the_shared_corpora_are_found_and_counted(tmp_path, shared_data):
-    corpus = Path(shared_data, "2wikimultihopqa", "2wikimultihopqa_corpus.json")
-    manifest = build_index(read_corpus([corpus]), tmp_path / "i", sources=[corpus.name])
-    assert (manifest.passages, manifest.language, manifest.renamed) == (14_427, "en", 0)
-    found = open_index(tmp_path / "i").search("Who is the wife of Lothair II of Lotharingia?", 5)
-    assert "Teutberga" in [hit.passage.title for hit in found]
-    manifest = build_index(read_corpus([shared_data / "zh_corpus.json"]), tmp_path / "zh")
-    assert (manifest.passages, manifest.language) == (5_298, "zh")
-    hits = open_index(tmp_path / "zh").search("日本最高的山峰是什么？", 5)
-    assert any("富士山" in hit.passage.text for hit in hits)
-    notices = []
-    sources = [shared_data / "nq" / "psgs_w100.tsv", shared_data / "triviaqa" / "psgs_w100.tsv"]
-    manifest = build_index(read_corpus(sources), tmp_path / "dpr", notice=notices.append)
-    assert (manifest.passages, manifest.renamed) == (5_463 + 2_708, 2_708)
-    assert notices[0] == "2708 passages had an id that was taken and got a suffix such as ~2"

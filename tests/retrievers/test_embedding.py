@@ -254,8 +254,6 @@ def test_other_providers_are_asked_by_litellm_and_prices_are_of_its_list(monkeyp
     assert HostedModel("cohere/mine").price(3) == "about 1 tokens, at a price that is not known here"
     with pytest.raises(ConfigurationError, match="pools tokens itself: leave pooling=cls out"):
         model.embed_raw(["a word"], pooling="cls")
-    with pytest.raises(ConfigurationError, match=r"gives no vectors of single tokens: name a local model$"):
-        model.embed_tokens(["a word"])
 
 
 def test_an_index_is_built_and_searched_by_an_api_and_a_build_that_failed_resumes(provider, tmp_path, monkeypatch):

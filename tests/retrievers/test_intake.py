@@ -31,10 +31,10 @@ def test_what_comes_after_the_passages_that_show_the_language_goes_in_too(monkey
 
 
 def test_what_was_left_out_before_and_now_is_counted_together():
-    before = LeftOut({".png": 2}, {"damaged": 1}, ("a", "b"))
-    now = LeftOut({".png": 1, ".odt": 1}, {"damaged": 2, "binary": 1}, tuple(map(str, range(99))))
+    before = LeftOut({".png": 2}, {"damaged": 1}, ("a", "b"), {".png": "c"})
+    now = LeftOut({".png": 1, ".odt": 1}, {"damaged": 2, "binary": 1}, tuple(map(str, range(99))), {".odt": "d"})
     both = LeftOut({".png": 3, ".odt": 1}, {"damaged": 3, "binary": 1}, ("a", "b", *map(str, range(98))))
-    assert before.joined(now) == both
+    assert (before.joined(now), before.joined(now).examples) == (both, {".png": "c", ".odt": "d"})
     assert (before.joined(LeftOut()), LeftOut().joined(now)) == (before, now)
 
 

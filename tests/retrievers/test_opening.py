@@ -1,6 +1,5 @@
 """Which indexes an address names, and what is said of them."""
 
-import importlib
 from types import SimpleNamespace
 
 import pytest
@@ -87,63 +86,31 @@ def test_what_is_no_index_is_not_opened(tmp_path, ask):
             ask(tmp_path / place)
 
 
-def test_what_each_engine_builds_with_and_says_of_what_was_built(monkeypatch):
-    made = []
-
-    def module(name):
-        if name in ("elasticsearch.client", "embedding"):
-            return importlib.import_module(f"keqa.retrievers.{name}")
-        return SimpleNamespace(
-            **{
-                called: lambda *given, called=called, **options: made.append((f"{name}.{called}", *given, options))
-                for called in ("build_index", "build_dense", "load_index", "changing", "ElasticsearchDenseRetriever")
-            }
-        )
-
-    monkeypatch.setattr(engines, "_module", module)
-    address = "elasticsearch://h:9200/wiki"
-    for name, place in (("embedded", "out"), ("dense", "out"), ("elasticsearch", address)):
-        engine = engines.ENGINES[name]
-        engine.build("passages", place, name="wiki", sources="s")
-        assert engine.builds
-    engines.ENGINES["elasticsearch"].change(address, "m")
-    vectors = engines.ENGINES["elasticsearch-dense"]
-    vectors.open(address, "m")
-    assert (vectors.builds, vectors.options) == (False, ())
-    assert made == [
-        ("local.build.build_index", "passages", "out", {"name": "wiki", "sources": "s"}),
-        ("local.dense.build_dense", "passages", "out", {"name": "wiki", "sources": "s"}),
-        ("elasticsearch.writing.load_index", "passages", address, {"sources": "s"}),
-        ("elasticsearch.writing.changing", address, "m", {}),
-        ("elasticsearch.retriever.ElasticsearchDenseRetriever", address, "m", {}),
-    ]
+def test_what_engines_say_of_what_was_built_and_need_to_build_it():
+    of = engines.ENGINES
+    address, dense = "elasticsearch://h:9200/wiki", "elasticsearch+dense://h:9200/wiki"
     plain = SimpleNamespace(languages={"en": 2, "de": 1}, language="en", engine="x")
-    encoded = SimpleNamespace(
-        languages={}, language="en", encoder=SimpleNamespace(model="passage/m", query_model="q/m")
-    )
-    ours = SimpleNamespace(encoder=SimpleNamespace(model=LOCAL, query_model=LOCAL))
-    for name, built, described, searched in (
-        ("embedded", plain, "en, de", "out"),
-        ("embedded", SimpleNamespace(languages={}, language="", engine="x"), "x", "out"),
-        ("dense", encoded, "dense, passage/m", "out@q/m"),
-        ("dense", ours, f"dense, {LOCAL}", "out"),
+    encoder = SimpleNamespace(model="passage/m", query_model="q/m")
+    encoded = SimpleNamespace(languages={}, language="en", encoder=encoder)
+    ours = SimpleNamespace(languages={}, language="en", encoder=SimpleNamespace(model=LOCAL, query_model=LOCAL))
+    for name, built, place, described, searched in (
+        ("embedded", plain, "out", "en, de", "out"),
+        ("embedded", SimpleNamespace(languages={}, language="", engine="x"), "out", "x", "out"),
+        ("dense", encoded, "out", "dense, passage/m", "out@q/m"),
+        ("dense", ours, "out", f"dense, {LOCAL}", "out"),
+        ("elasticsearch", plain, address, "en, de", address),
+        ("elasticsearch", encoded, address, "en, passage/m", f"{address},{dense}@q/m"),
+        ("elasticsearch", ours, address, f"en, {LOCAL}", f"{address},{dense}"),
     ):
-        engine = engines.ENGINES[name]
-        assert (engine.described(built), engine.searched("out", built)) == (described, searched)
-    server, dense = engines.ENGINES["elasticsearch"], "elasticsearch+dense://h:9200/wiki"
-    assert (server.described(plain), server.searched(address, plain)) == ("en, de", address)
-    assert (server.described(encoded), server.searched(address, encoded)) == (
-        "en, passage/m",
-        f"{address},{dense}@q/m",
-    )
-    assert server.searched(address, ours) == f"{address},{dense}"
-    assert server.locate({"url": "http://h", "name": "wiki"}) == address
+        assert (of[name].described(built), of[name].searched(place, built)) == (described, searched)
+    assert [name for name, engine in of.items() if engine.builds] == ["embedded", "dense", "elasticsearch"]
+    assert of["elasticsearch"].locate({"url": "http://h", "name": "wiki"}) == address
     for given in ({"url": "http://h"}, {"name": "wiki"}, {"url": "http://h", "name": None}):
         with pytest.raises(InputError, match=r"^an index in Elasticsearch needs --url, the cluster, and --name, its"):
-            server.locate(given)
+            of["elasticsearch"].locate(given)
     with pytest.raises(InputError, match=r"^--out is missing: name a folder for the index$"):
-        engines.ENGINES["dense"].locate({"url": "http://h"})
+        of["dense"].locate({"url": "http://h"})
     with pytest.raises(ConfigurationError, match=r"^the engine documents builds no index$"):
-        engines.ENGINES["documents"].build([], "x")
+        of["documents"].build([], "x")
     with pytest.raises(ConfigurationError, match=r"^the engine documents cannot change an index that is there: build"):
-        engines.ENGINES["documents"].change("x", None)
+        of["documents"].change("x", None)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -39,13 +38,6 @@ def test_a_killed_process_leaves_what_it_finished(path):
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
     with Journal.open(path, PRINT) as journal:
         assert journal.get("a") == {"n": 1}
-
-
-def test_many_threads_put(path):
-    with Journal.open(path, PRINT) as journal, ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: journal.put(str(n), {"text": "x" * n}), range(100)))
-    with Journal.open(path, PRINT) as journal:
-        assert {journal.get(str(n))["text"] for n in range(100)} == {"x" * n for n in range(100)}
 
 
 def test_another_fingerprint_is_refused_with_what_differs(path):
@@ -123,17 +115,6 @@ def test_what_is_not_json_is_refused_and_not_written(path, value):
         with pytest.raises((ValueError, TypeError)):
             journal.put("a", value)
         assert list(journal) == []
-
-
-def test_what_is_kept_outlasts_the_process(tmp_path):
-    path = tmp_path / "new" / "kept.sqlite"
-    with SqliteStore(path, "things", "a cache of things") as file:
-        assert file.get("a") is None
-        file.put("a", {"text": "ö\ud800", "score": 0.1})
-        file.put("b", None)
-    with SqliteStore(path, "things", "a cache of things") as file:
-        assert file.get("a") == {"text": "ö\ud800", "score": 0.1}
-        assert file.get("b") is None
 
 
 def test_a_link_leaves_what_it_leads_to_as_it_is(tmp_path):

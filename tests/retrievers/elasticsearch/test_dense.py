@@ -8,7 +8,6 @@ from servers.openai_server import OpenAIServer
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_dense, open_index
 from keqa.retrievers.elasticsearch import writing
-from keqa.retrievers.elasticsearch.mapping import score_of
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
 
@@ -85,15 +84,6 @@ writing.load_index(many, sys.argv[1], model="{MODEL}")
     ] * 2
 
 
-def test_a_new_load_with_another_model_is_seen(library, address, dense):
-    load_index(MANY[:50], address, model=MODEL)
-    retriever = open_index(f"{dense}@{MODEL}")
-    assert retriever.search("word3", 1)
-    load_index(MANY[:50], address, model="other/model")
-    with pytest.raises(RetrievalError, match="is not the one that the index in"):
-        retriever.reload()
-
-
 def test_a_hosted_model(request, address, dense, monkeypatch):
     server = OpenAIServer(embedding=lambda text: [1.0, len(text), text.count("7")]).start()
     request.addfinalizer(server.close)
@@ -105,7 +95,3 @@ def test_a_hosted_model(request, address, dense, monkeypatch):
     assert "at $0.02 a million" in notices[0]
     hits = open_index(f"{dense}@openai/text-embedding-3-small").search(f"Title 7: {MANY[7].text}", 1)
     assert rounded(hits) == [("7", 1.0)]
-
-
-def test_scores_are_those_of_the_vectors():
-    assert [score_of(*one) for one in (("cosine", 0.75), ("dot", 3.5), ("dot", 0.25))] == [0.5, 2.5, -3.0]

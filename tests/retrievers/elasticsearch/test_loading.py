@@ -1,13 +1,11 @@
 """Loads into a real server: finished, interrupted, killed, repeated, refused."""
 
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from keqa.errors import RetrievalError
-from keqa.retrievers import Passage, build_index
+from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import generation, writing
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
@@ -63,65 +61,6 @@ def deleted(client, manifest):
 
 def settings_of(client, data):
     return client.indices.get_settings(index=data)[data]["settings"]["index"]
-
-
-def test_counts_progress_and_manifest(address, client, words, tmp_path):
-    seen, notices, long = [], [], "é" * 600
-    given = [*words(2500), *words(3), Passage(long, "", "word"), Passage(long[:-1] + "e", "", "word")]
-    manifest = load_index(given, address, progress=seen.append, sources=["x.tsv"], notice=notices.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 2505
-    assert notices == ["3 passages had an id that was taken and got a suffix such as ~2"]
-    assert (manifest.passages, manifest.name, manifest.sources) == (2505, name_of(address), ("x.tsv",))
-    assert (manifest.language, manifest.analyzer.tokenizer) == ("en", "english")
-    assert ElasticsearchRetriever(address).manifest == manifest
-    assert behind(client, address) == {manifest.data: [name_of(address)]}
-    assert stored(client, address) == sorted([*numbers(2500), "0~2", "1~2", "2~2", long, long[:-1] + "e"])
-    embedded = build_index(given, tmp_path / "i")
-    assert (manifest.source_hash, manifest.renamed) == (embedded.source_hash, embedded.renamed)
-
-
-def test_copies_of_an_index(address, client, words, monkeypatch):
-    data = load_index(words(3), address).data
-    assert settings_of(client, data)["auto_expand_replicas"] == "0-1"
-    monkeypatch.setattr(generation, "_WAIT_FOR_COPIES", "1s")
-    notices = []
-    load_index(words(3), address, replicas=client.cluster.health()["number_of_data_nodes"], notice=notices.append)
-    assert "not all copies" in notices[0]
-    assert len(ElasticsearchRetriever(address).search("word")) == 3
-
-
-def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, passages, words, small):
-    old = load_index(passages, address)
-    retriever = ElasticsearchRetriever(address)
-    stop, seen = threading.Event(), set()
-
-    def search():
-        while not stop.is_set():
-            seen.add(tuple(hit.passage.id for hit in retriever.search("zebra word", 1)))
-
-    with ThreadPoolExecutor(1) as pool:
-        searching = pool.submit(search)
-        new = load_index(words(500), address)
-        while len(seen) < 2 and not searching.done():
-            pass
-        stop.set()
-        searching.result()
-    assert seen == {("p4",), ("0",)}
-    assert retriever.manifest == new != old
-    assert behind(client, address) == {new.data: [name_of(address)]}
-
-
-def test_an_old_index_that_has_another_alias_stays_and_so_do_indexes_of_longer_names(address, client, passages):
-    longer = load_index(passages, f"{address}-en")
-    old = load_index(passages, address)
-    client.indices.put_alias(index=old.data, name=f"{name_of(address)}-mine")
-    notices = []
-    new = load_index(passages[:2], address, notice=notices.append)
-    assert notices == [f"the earlier index {old.data} stays, since another alias stands for it"]
-    aliases = {old.data: [f"{name_of(address)}-mine"], new.data: [name_of(address)]}
-    assert behind(client, address) == {**aliases, longer.data: [f"{name_of(address)}-en"]}
-    assert ElasticsearchRetriever(f"{address}-en").manifest == longer
 
 
 def test_a_killed_load_is_never_opened_and_resumes_where_it_was(
@@ -219,21 +158,20 @@ def test_a_switch_that_fails_keeps_what_was_loaded(address, client, passages, wo
     assert load_index(words(100), address).data == left
 
 
-@pytest.mark.parametrize(("lost", "times"), [("/_aliases", 1), ("_bulk", 3)])
-def test_an_answer_that_got_lost_does_nothing_twice(address, client, passages, words, small, altered, lost, times):
+def test_an_answer_that_got_lost_does_nothing_twice(address, client, passages, words, small, altered):
     load_index(passages, address)
     answered = []
 
     def losing(method, path, body, forward):
         status, reply = forward()
-        if lost in path:
+        if "_bulk" in path:
             answered.append(status)
-            if len(answered) <= times:
+            if len(answered) <= 3:
                 return 503, GONE
         return status, reply
 
     manifest = load_index(words(1000), altered(losing))
-    assert len(answered) > times
+    assert len(answered) > 3
     assert manifest.passages == 1000
     assert behind(client, address) == {manifest.data: [name_of(address)]}
     assert deleted(client, manifest) == 0
@@ -250,14 +188,6 @@ def test_a_passage_that_changed_meanwhile_is_as_given(address, words, small):
     given[70] = Passage("70", "", "other")
     assert load_index(given, address).passages == 900
     assert [hit.passage.id for hit in ElasticsearchRetriever(address).search("other")] == ["70"]
-
-
-def test_a_corpus_that_shrank_meanwhile_is_loaded_again(address, client, words, small, run_killed):
-    run_killed(f"load_index(words({MANY}, 2500), {address!r})")
-    with pytest.raises(RetrievalError, match=r"200 passages went into it and 2\d00 are in it.* Run the same again"):
-        load_index(words(200), address)
-    assert behind(client, address) == {}
-    assert load_index(words(200), address).passages == 200
 
 
 @pytest.mark.parametrize("done", ["loaded", "removed"])

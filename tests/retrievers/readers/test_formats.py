@@ -492,13 +492,6 @@ def test_a_cell_in_the_last_column_costs_a_row_and_no_table(tmp_path):
     assert [one.text for one in found] == ["1: 7"]
 
 
-def test_a_cell_of_csv_may_be_as_long_as_an_article(tmp_path):
-    article = "The harbour is old. " * 10_000
-    found = read(tmp_path / "a.csv", f'title,text\nHarbour,"{article}"\n'.encode())
-    assert {one.title for one in found} == {"Harbour"}
-    assert sum(one.text.count("harbour") for one in found) == 10_000
-
-
 @pytest.mark.process
 def test_the_folder_in_which_reading_began_may_be_gone(tmp_path, monkeypatch):
     gone = tmp_path / "gone"

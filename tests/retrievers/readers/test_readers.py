@@ -158,7 +158,7 @@ def test_a_file_of_two_sources_is_read_once(tmp_path):
     reading = read_corpus(named)
     assert len(list(reading)) == 2
     assert reading.left_out.passed_over == {".jsonl": 1}
-    assert f".jsonl ({tmp_path / 'sub' / 'other.jsonl'})" in reading.lines()[0]
+    assert f".jsonl ({tmp_path / 'sub' / 'other.jsonl'})" in reading.left_out.lines()[0]
 
 
 def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_named(tmp_path):

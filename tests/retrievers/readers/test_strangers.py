@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,7 +18,7 @@ from keqa.errors import InputError
 from keqa.retrievers import Passage, read_corpus, readers
 from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import beside, common, formats
-from keqa.retrievers.readers.common import MAX_LINE, read_lines
+from keqa.retrievers.readers.common import read_lines
 from keqa.retrievers.splitting import split_text
 
 # What is linear takes a second or two on a busy machine; what was cubic took hours, and the square of it a minute.
@@ -137,25 +136,6 @@ def test_what_is_no_text_or_cannot_be_decoded_is_named_and_no_passage(folder):
     assert passages == [GOOD]
     assert reported.unread == {"binary": 21, "in an unknown encoding": 3}
     assert reported.names[0].startswith(f"{folder}/binary0.html is no text but ")
-
-
-@pytest.mark.parametrize("name", ["x.txt.gz", "x.jsonl.gz", "x.json.gz"])
-def test_a_packed_file_that_is_damaged_is_one_line(folder, name):
-    content = b"".join(json.dumps({"text": f"{zlib.crc32(b'%d' % n)}"}).encode() + b"\n" for n in range(2000))
-    whole = gzip.compress(content)
-    for data in (whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:]):
-        (folder / name).write_bytes(data)
-        with pytest.raises(InputError, match=f"{name} cannot be read"):
-            read(folder / name)
-
-
-@pytest.mark.process
-def test_a_line_of_gigabytes_is_refused_where_it_becomes_too_long(tmp_path):
-    path = tmp_path / "bomb.jsonl.gz"
-    with gzip.open(path, "wb", compresslevel=1) as stream:
-        stream.write(b'{"text": "first"}\n{"text": "' + os.urandom(MAX_LINE // 2).hex().encode())
-    with pytest.raises(InputError, match=r"bomb\.jsonl\.gz, line 2: longer than 16 MiB"):
-        read(path)
 
 
 @pytest.mark.process
