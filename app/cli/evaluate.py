@@ -84,7 +84,7 @@ def compare(
     from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
     from keqa.programs.registry import parse_spec
 
-    files = run_files(methods)
+    files = run_files_of(methods)
     left_out = False
     if files is None:
         specs = [parse_spec(method) for method in methods]
@@ -131,9 +131,9 @@ def held_spec(specs: "Sequence[Spec]", risk: RiskOptions) -> "Spec | None":
     return replace(found[0], label=f"{found[0].label}-risk={risk.risk:g}")
 
 
-def run_files(names: list[str]) -> list[Path] | None:
-    """The run files that are named, by themselves or by their folder; None where methods are."""
-    from keqa.evaluation.run_file import begins_as_run
+def run_files_of(names: list[str]) -> list[Path] | None:
+    """The run files that are named; None where methods are."""
+    from keqa.evaluation.run_file import run_files
     from keqa.programs.registry import METHODS
 
     # A folder may be called like a method, and then has to be written as ./keqa.
@@ -142,17 +142,10 @@ def run_files(names: list[str]) -> list[Path] | None:
         return None
     if len(places) < len(names):
         raise InputError("give run files only, or methods only")
-    found: list[Path] = []
-    for place in places:
-        inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
-        if others := [one for one in inside if place.is_dir() and not begins_as_run(one)]:
-            # Such as the questions, where run files were written beside them.
-            warn_of_many("passed over, for it is no run file: ", list(map(str, others)))
-            inside = [one for one in inside if one not in others]
-        if not (inside and place.exists()):
-            raise InputError(f"{place} holds no run file" if place.exists() else f"{place} is not there")
-        found += inside
-    return list(dict.fromkeys(found))
+    others: list[Path] = []
+    found = run_files(places, key=_order, passed_over=others.append)
+    warn_of_many("passed over, for it is no run file: ", list(map(str, others)))
+    return found
 
 
 def _order(file: Path) -> tuple[int, str]:

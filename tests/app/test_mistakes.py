@@ -97,7 +97,7 @@ MISTAKES = [
     ("compare runs --testbed --json", "and nothing is asked: leave out --testbed, --json"),
     ("compare runs --program p --top-k 3 --split dev", "leave out --split, --top-k, --program"),
     ("compare runs --no-cache --in-flight 2 --api-base x", "leave out --no-cache, --in-flight, --api-base"),
-    ("view empty", "no run file in"),
+    ("view empty", "holds no run file"),
     ("view missing.jsonl", "missing"),
     ("reproduce absent.yaml", "absent.yaml cannot be read"),
     ("reproduce demo --lm openai/x --dry-run", "--lm, --dry-run is for the preset paper"),

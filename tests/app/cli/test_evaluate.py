@@ -186,10 +186,10 @@ def test_the_table_of_gates_stands_below_that_of_the_other_methods(keqa_command,
 
 
 def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
-    from keqa.cli.evaluate import run_files
+    from keqa.cli.evaluate import run_files_of
 
     ordered = "closed-book cot rag rag-cot keqa keqa-top_k=5 keqa-no-ukp gate-votes zebra".split()
     for name in sorted(ordered, reverse=True):
         (tmp_path / f"{name}.jsonl").write_text('{"header": {}}')
     (tmp_path / "questions.jsonl").write_text('{"question": "Who?"}')
-    assert [file.stem for file in run_files([str(tmp_path), str(tmp_path / "keqa.jsonl")])] == ordered
+    assert [file.stem for file in run_files_of([str(tmp_path), str(tmp_path / "keqa.jsonl")])] == ordered
