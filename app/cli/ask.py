@@ -170,11 +170,11 @@ def chat(
     from keqa.conversations import Conversations
     from keqa.data.question import clean
 
-    kept = None if no_keep else Conversations()
-    if resume is not None and kept is None:
+    kept = Conversations(kept=not no_keep)
+    if resume is not None and no_keep:
         raise InputError("--resume continues a conversation that is kept: leave out --no-keep")
     # One that is not there is said before anything is opened.
-    before = kept.read(_named(kept, resume)) if kept is not None and resume is not None else None
+    before = None if resume is None else kept.read(_named(kept, resume))
     asked, retriever, roles = options.open()
     talk = _Talk(asked, retriever, roles, kept, about_of(options.program, roles))
     if sys.stdin.isatty():
@@ -206,15 +206,12 @@ def _named(kept: Conversations, name: str) -> str:
 class _Talk:
     """A conversation on the terminal."""
 
-    def __init__(
-        self, program: Program, retriever: Retriever, roles: Roles, kept: Conversations | None, about: str
-    ) -> None:
+    def __init__(self, program: Program, retriever: Retriever, roles: Roles, kept: Conversations, about: str) -> None:
         self._program, self._retriever, self._roles = program, retriever, roles
         self._kept, self.about = kept, about
         self._conversation: Conversation | None = None
 
     def command(self, name: str, given: str) -> None:
-        """Do what a line that begins with a slash says."""
         conversation, known = self._conversation, {"/story", "/export", "/delete"}
         last = None if conversation is None else conversation.last
         if name == "/new":
@@ -224,10 +221,10 @@ class _Talk:
             from keqa.cli.story import record_tree
 
             results().print(record_tree(last))
-        elif name in ("/list", "/resume", "/delete") and self._kept is None:
+        elif name in ("/list", "/resume", "/delete") and not self._kept.kept:
             raise InputError("conversations are not kept here (--no-keep)")
         elif name == "/list":
-            for one in self._kept.listed() if self._kept is not None else ():
+            for one in self._kept.listed():
                 results().print(Text(visible_line(f"{one.id}  {one.changed[:16]}  {one.title}")), soft_wrap=True)
         elif name == "/resume":
             if not given:
@@ -241,7 +238,6 @@ class _Talk:
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
 
     def resume(self, name: str) -> None:
-        assert self._kept is not None, "the command was refused"
         self._conversation = self._kept.read(_named(self._kept, name))
         status().print(Text(visible_line(self._conversation.about.title), "dim"), soft_wrap=True)
         for turn in self._conversation.turns:
@@ -265,22 +261,19 @@ class _Talk:
         status().print(f"Wrote {visible_line(str(path))}.", style="dim", soft_wrap=True)
 
     def _delete(self, conversation: Conversation) -> None:
-        assert self._kept is not None, "the command was refused"
         self._kept.delete(conversation.about.id)
         self._conversation = None
         status().print("Deleted.", style="dim")
 
     def ask(self, question: str) -> None:
         """Answer a question; the conversation continues whether or not it is answered."""
-        from keqa.conversations import Conversations, answered_by
+        from keqa.conversations import answered_by
         from keqa.programs.earlier import knowing
         from keqa.programs.records import record_without_keys
 
-        # Where nothing is kept, the conversation is in memory alone.
-        before = self._conversation or (self._kept or Conversations()).begin(question, self.about)
+        before = self._conversation or self._kept.begin(question, self.about)
         by = answered_by(self._program, self._retriever, self._roles.every)
-        talk = before.with_question(question) if self._kept is None else self._kept.ask(before, question)
-        self._conversation = talk
+        self._conversation = talk = self._kept.ask(before, question)
         error: StageError | InputError | None = None
         record: QuestionRecord | None = None
         try:
@@ -295,12 +288,11 @@ class _Talk:
             complain(error)
         if record is not None:
             record = record_without_keys(record, self._roles.every)
-        failed, keeping = "" if error is None else type(error).__name__, self._kept
-        ended = talk.with_answer if keeping is None else partial(keeping.answer, talk)
         if record is not None and record.answer is not None:
             # First, so that one that cannot be kept is seen.
             _show_briefly(record)
-        self._conversation = ended(record, by=by, error=failed)
+        failed = "" if error is None else type(error).__name__
+        self._conversation = self._kept.answer(talk, record, by=by, error=failed)
 
 
 def _typed_lines() -> Iterator[str]:

@@ -23,7 +23,7 @@ from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
 from keqa.evaluation.run_file import iter_lines, read_run
-from keqa.lms import address_for, check_model
+from keqa.lms import check_model
 from keqa.optimize.alignment import Settled
 from keqa.optimize.boundary import Collected, train_light
 from keqa.optimize.boundary.collect import from_memory, write_private
@@ -131,8 +131,7 @@ class _Run:
     def _asked(self) -> list[tuple[int, LanguageModels, Questions]]:
         """The sets that each language model is asked; other ones than the first those of Table 4 and Figure 9."""
         others = dict.fromkeys(self.options.other_lm or ())
-        model, at = str(self.models.lm), self.models.api_base
-        lms = [self.models, *(LanguageModels(one, address_for(one, None, model, at)) for one in others)]
+        lms = [self.models, *map(self.models.with_another, others)]
         return [
             (number, models, asked)
             for number, models in enumerate(lms)

@@ -1,6 +1,5 @@
 """``keqa reproduce ks-llm``: the KS-LLM paper's experiments, with a language model of the user's or on the testbed."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +32,7 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
     named = options.data or ([TESTBED] if models.lm is None else list(datasets("ks-llm")))
     design = paper("ks-llm")["experiments"]
     settings = _distance(own.similarity) | {"top_k": _PASSAGES, "one_text": own.one_text} | design["settings"]
-    lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
+    lms = [models, *map(models.with_another, dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
         questions = preset_questions(name, options.sample, design["sample"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, make_dataclass
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -128,6 +128,19 @@ class LanguageModels(LanguageModel):
         """The model string of each role that every question asks."""
         own = self.name
         return {"task": own, "consistency": self.consistency_lm or own, "utility": self.utility_lm or own}
+
+    def with_another(self, lm: str) -> LanguageModels:
+        """With another language model for the task, whose server the environment names; named judges stay on theirs."""
+        from keqa.lms import address_for
+
+        def address(model: str | None, own: str | None) -> str | None:
+            return model and address_for(model, own, self.name, self.api_base)
+
+        consistency = address(self.consistency_lm, self.consistency_api_base)
+        utility = address(self.utility_lm, self.utility_api_base)
+        known = {self.consistency_lm: consistency, self.utility_lm: utility}
+        judges = {"consistency_api_base": consistency, "utility_api_base": utility}
+        return replace(self, lm=lm, api_base=known.get(lm), **judges)
 
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded."""

@@ -28,7 +28,7 @@ from keqa.evaluation.reproduction import training as learning
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.run_file import iter_lines
-from keqa.lms import Roles, address_for, build_lm, check_model, check_reachable
+from keqa.lms import Roles, build_lm, check_model, check_reachable
 from keqa.programs.build import Parts, make, own_of
 from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import METHODS, Method, Spec
@@ -50,7 +50,7 @@ def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None,
     if options.dry_run:
         grids = [_estimated(plan)]
     else:
-        learning.publish_questions(out / "questions.json", plan.training, plan.questions, 0)
+        learning.publish_questions(out / "questions.json", plan.training, plan.questions)
         grids = _measured(_learned(plan))
     show_grids(grids, as_json=as_json)
 
@@ -92,24 +92,7 @@ class Plan:
         return self.options.dense_index if one.dense else self.options.index
 
     def models_of(self, other: int | None) -> LanguageModels:
-        """The language models of an experiment, which may have another LM for the task; named discriminators stay."""
-        models = self.models
-        if other is None:
-            return models
-
-        def address(model: str | None, own: str | None) -> str | None:
-            return model and address_for(model, own, str(models.lm), models.api_base)
-
-        consistency = address(models.consistency_lm, models.consistency_api_base)
-        utility = address(models.utility_lm, models.utility_api_base)
-        known = {models.consistency_lm: consistency, models.utility_lm: utility}
-        return replace(
-            models,
-            lm=self.others[other],
-            api_base=known.get(self.others[other]),
-            consistency_api_base=consistency,
-            utility_api_base=utility,
-        )
+        return self.models if other is None else self.models.with_another(self.others[other])
 
     @property
     def of_all(self) -> dict[str, Any]:
