@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.console import UNANSWERED, emit, results, warn, warn_of_many
+from keqa.cli.console import UNANSWERED, emit, warn, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, argument, given, option
 from keqa.cli.options import AS_JSON, EvaluationOptions, RiskOptions, RunOptions
 from keqa.errors import InputError
@@ -36,13 +36,16 @@ def evaluate(
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
     server that is away.
     """
-    from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
+    from keqa.cli.running import evaluate_methods, figures, none_answered, warn_of_failures
+    from keqa.evaluation.reports import entries_of, printed, read_brief
     from keqa.programs.registry import parse_spec
 
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
     rows = evaluate_methods([spec], options, held=spec)
-    emit(figures(rows)[0], [run_table(rows), f"Each question in full: {rows[0].path}"], as_json=as_json)
+    path = rows[0].path
+    shown = () if as_json else (*printed(entries_of([read_brief(path)])), f"Each question in full: {path}")
+    emit(figures(rows)[0], shown, as_json=as_json)
     if not as_json:
         warn_of_failures(rows)
     if none_answered(rows):
@@ -81,11 +84,11 @@ def compare(
     code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
     first, such as a server that is away.
     """
-    from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
+    from keqa.cli.running import evaluate_methods, figures, none_answered, warn_of_failures
+    from keqa.evaluation.reports import entries_of, printed, read_brief, write
     from keqa.programs.registry import parse_spec
 
-    files = run_files_of(methods)
-    left_out = False
+    files, rows, left_out = run_files_of(methods), [], False
     if files is None:
         specs = [parse_spec(method) for method in methods]
         options.risk.check()
@@ -97,21 +100,15 @@ def compare(
             raise typer.Exit(UNANSWERED)
         files = [row.path for row in rows]
         warn_of_failures(rows)
-        emit(figures(rows), [run_table(rows)], as_json=as_json)
     elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
         why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
         raise MisplacedOptionError(why, *flags)
-    from keqa.evaluation.reports import entries_of, further, read_brief, table, write
-
     entries = entries_of([read_brief(file) for file in files])
     report = options.run.out / "report"
     written = write(report, entries)
     if older := sorted({one.stem.removesuffix("-points") for one in {*report.glob("*.csv")}.difference(written)}):
         warn(f"{report} still holds tables of an earlier comparison, which are not of these runs: {', '.join(older)}")
-    if not as_json:
-        for one in (table(entries), *further(entries)):
-            results().print(one)
-        results().print(f"Tables and figures: {report}", soft_wrap=True)
+    emit(figures(rows), [*printed(entries), f"Tables and figures: {report}"], as_json=as_json)
     if left_out:
         raise typer.Exit(UNANSWERED)
 

@@ -35,13 +35,6 @@ def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: Rea
     show_grids(real.real_tables(runs), as_json=as_json)
 
 
-def _chosen(own: RealOptions) -> tuple[list[str], list[str]]:
-    """The sets and the rows that are asked: those named, or all where none of the kind is named."""
-    named = dict.fromkeys(own.only or ())
-    sets, rows = ([one for one in every if one in named] or list(every) for every in (real.SETS, real.DESIGN["rows"]))
-    return sets, rows
-
-
 def _refuse_unknown(own: RealOptions) -> None:
     known = [*real.SETS, *real.DESIGN["rows"]]
     if unknown := [one for one in own.only or () if one not in known]:
@@ -53,24 +46,26 @@ def _collect(out: Path, data: Path, models: LanguageModels, options: PaperOption
     _refuse_unknown(own)
     check_models(models)
     check_writable(out, "--out")
-    sets, rows = _chosen(own)
-    sample = options.sample or real.DESIGN["sample"]
-    questions = {name: real.SETS[name].questions(data, sample) for name in sets}
-    folder = real.folder_of(out, models.name)
+    # Those that are named, or all where none of the kind is.
+    sets, rows = (
+        [one for one in every if one in (own.only or ())] or list(every) for every in (real.SETS, real.DESIGN["rows"])
+    )
+    questions = {name: real.SETS[name].questions(data, options.sample or real.DESIGN["sample"]) for name in sets}
     # One engine for all rows: a model in this process is loaded once.
     for row in rows:
-        spec = real.spec_of(row)
         # IRCoT's number of passages is that of each of its steps, and stays its own.
         settings = {} if row == "ircot" else real.DESIGN["settings"]
         for name in sets:
-            index = _index(out, data, name)
+            index, folder = _index(out, data, name), real.folder_of(out, models.name) / name
             program = None
             if row.endswith(real.COMPILED):
-                program = [_learned(row, name, index, data, models, options, folder, settings)]
+                program = [folder / "programs" / row]
+                if not program[0].exists():
+                    training = real.SETS[name].training(data)
+                    _learn(row, training, program[0], index, models, options, settings)
             made_from = MethodOptions(index=str(index), program=program)
             status().print(f"{name}, {row}", soft_wrap=True)
-            run = options.run(folder / name)
-            preset_rows([spec], questions[name], models, made_from, run, settings)
+            preset_rows([real.spec_of(row)], questions[name], models, made_from, options.run(folder), settings)
 
 
 def _index(out: Path, data: Path, name: str) -> Path:
@@ -83,31 +78,26 @@ def _index(out: Path, data: Path, name: str) -> Path:
     return place
 
 
-def _learned(
+def _learn(
     row: str,
-    name: str,
+    training: list[Any],
+    place: Path,
     index: Path,
-    data: Path,
     models: LanguageModels,
     options: PaperOptions,
-    folder: Path,
     settings: dict[str, Any],
-) -> Path:
-    """The program of a row that learned from a set's training questions, compiled where it is not there."""
-    place = folder / name / "programs" / row
-    if place.exists():
-        return place
-    roles = models.roles()
-    with compiling(folder / name, open_retriever(str(index), models.lm, benchmark=True)) as (bars, searched):
+) -> None:
+    """Compile the program of a row on training questions."""
+    roles, folder = models.roles(), place.parent.parent
+    with compiling(folder, open_retriever(str(index), models.lm, benchmark=True)) as (bars, searched):
         compile_baseline(
             real.spec_of(row),
             Parts(searched, roles, settings),
-            real.SETS[name].training(data),
+            training,
             place,
             grid=real.DESIGN["rows"][row].get("grid", {}),
             in_flight=options.in_flight,
-            progress=lambda step, done, total: bars.report(f"{name}, {row}: {step}", done, total),
+            progress=lambda step, done, total: bars.report(f"{folder.name}, {row}: {step}", done, total),
             before_first=lambda: check_reachable(roles.every),
             command=invocation(),
         )
-    return place

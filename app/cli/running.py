@@ -27,10 +27,9 @@ from keqa.cli.options import (
 from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
-from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
-from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
+from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.render import Rendered, to_markdown
-from keqa.evaluation.tally import MARK, Tally, overlap_notes
+from keqa.evaluation.tally import Tally
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
@@ -235,73 +234,6 @@ def standing(tally: Tally) -> str:
     return ", ".join([*scores, *costs, *(f"{number} {name}" for name, number in counts if number)])
 
 
-_SPENT = {"samples": "LM calls", "calls": "sent"}
-_SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
-_WRITTEN = ("citation recall", "citation precision", "answer contained", "list recall", "list precision")
-_POLAR_NOTE = "ACC is of yes/no questions and choices alone; F1 and EM are of all questions, these among them."
-_WRITTEN_NOTE = (
-    "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
-    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; answer "
-    "contained, the share of the texts with a gold answer; recall and precision of lists by their members."
-)
-_IMPAIRED = (
-    "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
-    "Untouched are the questions that neither failed nor are impaired, with their scores over these alone."
-)
-_UNTOUCHED = "Untouched by failures: all {} questions."
-
-
-def run_table(rows: Sequence[Row]) -> Rendered:
-    """The runs side by side: scores, and costs of a question."""
-    impaired = any(row.tally.impaired for row in rows)
-    touched = impaired or any(row.tally.failed for row in rows)
-    counts = ("failed", *(["impaired"] if impaired else []))
-    # Only yes/no questions and choices have an accuracy.
-    scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
-    written = [name for name in _WRITTEN if any(row.tally.mean(name) is not None for row in rows)]
-    declined = any(row.tally.declining.shown for row in rows)
-    shown = []
-    for tally, label in ((row.tally, row.spec.label) for row in rows):
-        spent = {"retrievals": 2, "samples": 1, "calls": 1, "tokens": 0}
-        shown.append(
-            [
-                ("run", text(f"{label}{MARK if tally.learned_from else ''}")),
-                *((name, number(tally.mean(key))) for name, key in scores.items()),
-                *((name, number(tally.mean(name))) for name in written),
-                *(declining(tally.declining) if declined else ()),
-                *((name, count(getattr(tally, name))) for name in counts),
-                *(_untouched(tally, scores) if touched else ()),
-                *(
-                    (_SPENT.get(name, name), number(tally.a_question(getattr(tally.cost, name)), digits))
-                    for name, digits in spent.items()
-                ),
-            ]
-        )
-    note = (
-        "Retrievals, LM calls and tokens are for one question; sent are the requests that no cache answered, of which "
-        "one may carry several calls."
-    )
-    whole = {row.tally.done for row in rows}
-    known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
-    apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (
-        note,
-        *([_POLAR_NOTE] if "ACC" in scores else []),
-        *([_WRITTEN_NOTE] if written else []),
-        *([DECLINING_NOTE] if declined else []),
-        apart,
-        *overlap_notes(known),
-    )
-    return Rendered(table("runs", "", shown, *notes))
-
-
-def _untouched(tally: Tally, scores: Mapping[str, str]) -> Iterator[Named]:
-    """How many questions no failure touched, and the scores over them."""
-    yield "untouched", Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
-    for name, key in scores.items():
-        yield f"untouched {name}", number(tally.untouched_mean(key))
-
-
 def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
     """Say what failed, by the kind of error, and what to do about it."""
     for label, tally in ((row.spec.label, row.tally) for row in rows):
@@ -327,7 +259,7 @@ def write_grids(grids: Sequence[Grid], folder: Path) -> None:
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The same as JSON."""
+    """The sums over runs as JSON."""
     shares = ("coverage", "right_of_answered", "right_to_decline", "unanswered_ratio")
     return [
         {

@@ -142,23 +142,12 @@ def compile_baseline(
     examples: Iterable[Any],
     folder: Path,
     *,
-    in_flight: int,
-    progress: Progress,
-    before_first: Callable[[], None],
     command: str,
     **options: Any,
 ) -> bool:
     """Let a method learn from training questions, and save it; whether it learned any demonstrations."""
-    compiled = compile_program(
-        make(spec, parts),
-        list(examples),
-        folder=folder.with_name(f"{folder.name}.work"),
-        out=folder,
-        in_flight=in_flight,
-        progress=progress,
-        before_first=before_first,
-        **options,
-    )
+    work = folder.with_name(f"{folder.name}.work")
+    compiled = compile_program(make(spec, parts), list(examples), folder=work, out=folder, **options)
     compiled.save(folder, command=command)
     return any(change.demos_after for change in compiled.report.predictors)
 

@@ -77,8 +77,10 @@ def refused(messages, n, body):
     raise HTTPFault(400, f"no such thing {EVIL} with the key {KEY} or sk-proj-****fXYZ")
 
 
-@pytest.mark.parametrize("colour", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}])
-@pytest.mark.parametrize("command", [["search", "oak", "-i"], ["index", "info", "-q", "oak"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("command", "colour"),
+    [(["search", "oak", "-i"], {"FORCE_COLOR": "1"}), (["index", "info", "-q", "oak"], {"NO_COLOR": "1"})],
+)
 def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(
     keqa_command, hostile_index, tmp_path, command, colour
 ):

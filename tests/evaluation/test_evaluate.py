@@ -10,7 +10,7 @@ from fixtures.run_files import without_seconds
 
 from keqa.data import BENCHMARKS
 from keqa.data.example import Example, as_example
-from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
+from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.evaluate import ask, demonstrations_of, evaluate, scores_of
 from keqa.evaluation.questions import of_name
 from keqa.evaluation.records import RunSettings
@@ -80,37 +80,6 @@ def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_pa
     assert (tally.asked, tally.done, tally.failed) == (2, 5, 0)
     lines = read_run(tmp_path / "run.jsonl").lines
     assert [line.answer for line in lines] == ["x", "x", "Mayor2", "x", "Mayor4"]
-
-
-def test_an_outage_of_the_retriever_is_told_and_its_questions_can_be_asked_again(scripted, retriever, tmp_path):
-    def read(name, inputs, config):
-        return {"answer": "Ann" if "Ann" in str(inputs.get("passages")) else "a guess"}
-
-    lm, _ = scripted(read, cache=True)
-    lm.model = "scripted/mayors"
-    found = retriever("Ann governs Town0 and Town1.")
-    search, away = found.search, {"Who governs Town1?"}
-
-    def sometimes(query, k=10):
-        if query in away:
-            raise RetrievalError("the server is away")
-        return search(query, k)
-
-    found.search = sometimes
-    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "Ann"} for n in range(2)]
-    program = AlwaysRetrieve(found)
-    program.set_lm(lm)
-    out = tmp_path / "run.jsonl"
-    tally = evaluate(program, towns, out=out)
-    # What was not found because nobody searched is no reason to answer from memory.
-    assert (tally.failed, dict(tally.causes), tally.mean("em")) == (1, {"RetrievalError": 1}, 0.5)
-    assert (tally.untouched, tally.untouched_mean("em")) == (1, 1.0)
-    tally = evaluate(program, towns, out=out)
-    assert (tally.asked, tally.failed) == (0, 1)
-    away.clear()
-    tally = evaluate(program, towns, out=out, retry_failed=True)
-    assert (tally.asked, tally.failed, tally.mean("em")) == (1, 0, 1.0)
-    assert evaluate(program, towns, out=out, retry_failed=True).asked == 0
 
 
 def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, tmp_path):
@@ -199,19 +168,6 @@ def test_the_calls_are_not_remembered(run):
     run(80)
     assert len(base_lm.GLOBAL_HISTORY) <= 64
     assert len(dspy.settings.trace or []) == before
-
-
-def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
-    message = r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"
-    with pytest.raises(TooManyFailuresError, match=message):
-        run(40, away, in_flight=1, stop_after_outages=5)
-    assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
-    tally, engine = run(40, retry_failed=True)
-    assert (tally.done, tally.failed, len(engine.calls)) == (40, 0, 37)
-    # What is in work when it stops is kept as well.
-    with pytest.raises(TooManyFailuresError):
-        run(40, away, label="many", in_flight=8, stop_after_outages=5)
-    assert 8 <= len(read_run(tmp_path / "many.jsonl").lines) < 40
 
 
 def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):

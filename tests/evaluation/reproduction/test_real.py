@@ -183,9 +183,8 @@ def test_runs_of_a_folder_of_weights_and_of_a_served_model_have_folders_of_their
 
 
 @pytest.mark.slow
-def test_what_ships_is_small_and_makes_tables():
+def test_what_ships_is_small_and_makes_tables(monkeypatch):
     archives = [one for one in (real._PACKAGE / "real").iterdir() if one.name.endswith(".zip")]
     assert 0 < sum(len(one.read_bytes()) for one in archives) < 25_000_000
-    runs = real.shipped_runs()
-    assert {run.dataset for run in runs} <= set(real.SETS)
-    assert all(grid.rows for grid in real.real_tables([run for run in runs if run.dataset == "nq"]))
+    monkeypatch.setattr(real, "SETS", {"nq": real.SETS["nq"]})
+    assert all(grid.rows for grid in real.real_tables(real.shipped_runs()))
