@@ -10,16 +10,15 @@ from keqa.cli.boundary import draw
 from keqa.cli.console import Bars, status, warn
 from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
 from keqa.cli.reproduce import KBMOptions, PaperOptions
-from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids, write_grids
+from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids
 from keqa.data.example import as_example, as_examples
 from keqa.data.question import quiz_key
 from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_testbed, of_training
-from keqa.evaluation.reports import entries_of
+from keqa.evaluation.reports import entries_of, read_brief, write_grids
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.kbm import kbm_tables
-from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
 from keqa.evaluation.run_file import iter_lines, read_run
@@ -53,7 +52,7 @@ def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: KBM
     else:
         check_writable(out, "--out")
         grids = run.measured()
-        write_grids(grids, out / "tables")
+        write_grids(out / "tables", grids)
     show_grids(grids, as_json=as_json)
 
 

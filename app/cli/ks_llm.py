@@ -7,10 +7,11 @@ from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
 from keqa.cli.options import LanguageModels, MethodOptions, check_models
 from keqa.cli.reproduce import KSOptions, PresetOptions
-from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids, write_grids
+from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents
 from keqa.evaluation.questions import Questions
+from keqa.evaluation.reports import write_grids
 from keqa.evaluation.reports.published import datasets, paper
 from keqa.evaluation.reproduction.experiments import rows_of as planned
 from keqa.evaluation.reproduction.ks_llm_tables import KSRun, ks_llm_tables
@@ -48,7 +49,7 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
                 lm, spec = without_folders(one.name), row.spec
                 runs.append(KSRun(questions.dataset, lm, spec.method.name, spec.arguments, read_run(row.path)))
     grids = ks_llm_tables(runs)
-    write_grids(grids, out / "tables")
+    write_grids(out / "tables", grids)
     show_grids(grids, as_json=as_json)
 
 

@@ -303,7 +303,7 @@ def _measured(plan: Plan) -> list[Grid]:
     labels, labelled_by = _labels(plan, entries)
     more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
     place = plan.out / "tables"
-    status().print(f"{len(write(place, entries, more=more))} files in {place}", soft_wrap=True)
+    status().print(f"{len(write(place, entries, more))} files in {place}", soft_wrap=True)
     return [*tables(entries), *more]
 
 

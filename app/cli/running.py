@@ -1,9 +1,8 @@
 """Running methods from the command line: what the options name, and a bar for each method."""
 
 import functools
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Grid
-from keqa.evaluation.reports.render import Rendered, to_markdown
+from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import Tally
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts, check_programs, own_of
@@ -157,11 +156,8 @@ def rows_of(
             refuse_no_index(specs, models.lm)
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
-        searching: AbstractContextManager[Retriever] = nullcontext(retriever)
-        if not run.no_cache:
-            # What was found before is kept where runs share their calls.
-            searching = CachingRetriever(retriever, run.out / "retrievals.sqlite")
-        with CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache, searching as searched:
+        # What was found before is kept where runs share their calls.
+        with _kept(None if run.no_cache else run.out, retriever) as (cache, searched):
             own = own_of(models.lm)
             ended = compare(
                 specs,
@@ -185,14 +181,20 @@ def rows_of(
 @contextmanager
 def compiling(folder: Path, retriever: Retriever, before: str = "") -> Iterator[tuple[Bars, Retriever]]:
     """A bar for each step, and calls and searches kept in a folder, from which those of a question are after a kill."""
-    calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
-    with (
-        Bars() as bars,
-        CallCache(calls) as cache,
-        cache.installed(),
-        CachingRetriever(retriever, searches) as searched,
-    ):
+    with Bars() as bars, _kept(folder, retriever, before) as (cache, searched), cache.installed():
         yield bars, searched
+
+
+@contextmanager
+def _kept(folder: Path | None, retriever: Retriever, before: str = "") -> Iterator[tuple[CallCache, Retriever]]:
+    """A cache of calls, and a retriever that keeps its searches: in a folder, or where there is none, nowhere."""
+    if folder is None:
+        with CallCache(None) as cache:
+            yield cache, retriever
+        return
+    calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
+    with CallCache(calls) as cache, CachingRetriever(retriever, searches) as searched:
+        yield cache, searched
 
 
 def preset_questions(name: str, sample: int | None, usual: int) -> Questions:
@@ -247,15 +249,6 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
     """Print tables, or their unrounded values as JSON."""
     emit({grid.name: grid.records for grid in grids}, map(Rendered, grids), as_json=as_json)
-
-
-def write_grids(grids: Sequence[Grid], folder: Path) -> None:
-    """Write tables as Markdown, and their unrounded values as JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for grid in grids:
-        (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
-        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
-        (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

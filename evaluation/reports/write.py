@@ -52,13 +52,13 @@ def figures(entries: Sequence[Entry]) -> list[Figure]:
     return [figure for figure in found if figure is not None]
 
 
-def write(
-    folder: Path | str, entries: Sequence[Entry], *, plots: bool | None = None, more: Sequence[Grid] = ()
-) -> list[Path]:
-    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves."""
-    folder = Path(folder)
-    drawn = figures(entries)
-    grids = [*tables(entries), *more]
+def write(folder: Path, entries: Sequence[Entry], more: Sequence[Grid] = ()) -> list[Path]:
+    """Write every table and figure that runs have, and more tables."""
+    return write_grids(folder, [*tables(entries), *more], figures(entries))
+
+
+def write_grids(folder: Path, grids: Sequence[Grid], drawn: Sequence[Figure] = ()) -> list[Path]:
+    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and where they can be drawn, figures."""
     contents = {f"{grid.name}{ending}": form(grid) for grid in grids for ending, form in FORMATS.items()}
     contents |= {f"{figure.name}-points.csv": to_csv(figure.points) for figure in drawn}
     paths = [folder / name for name in contents]
@@ -66,7 +66,7 @@ def write(
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in zip(paths, contents.values(), strict=True):
             path.write_text(content, encoding="utf-8")
-        if can_draw() if plots is None else plots:
+        if can_draw():
             paths += [path for figure in drawn for path in draw(figure, folder)]
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error

@@ -1,6 +1,5 @@
 """``keqa reproduce paper`` from training questions to tables, against a server that knows half of the questions."""
 
-import importlib
 import itertools
 import json
 from pathlib import Path
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from fixtures.reader import Reader
+from fixtures.run_files import undrawn
 from servers.openai_server import OpenAIServer
 
 from keqa.data.benchmarks import load
@@ -16,7 +16,9 @@ from keqa.evaluation.reproduction.experiments import DESIGN
 from keqa.programs.registry import METHODS
 from keqa.retrievers import Passage, build_index
 
-pytestmark = [pytest.mark.server, pytest.mark.process]
+__all__ = ["undrawn"]
+
+pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.usefixtures("undrawn")]
 
 _FEW = ("cot-few-shot", "rag", "keqa", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
 SHARED_DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -46,12 +48,6 @@ def written(tmp_path):
         # As in the paper, test questions are taken from the train file.
         *("--data", f"strategyqa:{tmp_path / 'strategyqa_train.json'}"),
     ]
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch):
-    """Figures as points only; drawing them takes seconds."""
-    monkeypatch.setattr(importlib.import_module("keqa.evaluation.reports.write"), "can_draw", lambda: False)
 
 
 def questions_of(given):
