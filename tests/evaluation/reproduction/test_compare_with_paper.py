@@ -9,6 +9,8 @@ from keqa.evaluation.reports.published import datasets
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import (
+    DESIGN,
+    FEW_SHOT,
     OF_REFERENCE,
     check_labels,
     experiments,
@@ -16,8 +18,9 @@ from keqa.evaluation.reproduction.experiments import (
     settings_for,
 )
 from keqa.evaluation.reproduction.training import embedder_of, label_pairs, pairs_to_label, training_sources
+from keqa.programs.build import Parts, make
 from keqa.programs.records import CallCost, Cost
-from keqa.programs.registry import METHODS
+from keqa.programs.registry import METHODS, parse_spec
 
 
 def test_the_papers_figures_stand_beside_those_here(scored, run, line):
@@ -99,7 +102,10 @@ def test_baselines_that_learned_have_rows_beside_their_own():
     ]
 
 
-def test_what_a_method_is_set_up_with():
+def test_what_a_method_is_set_up_with(retriever):
+    for name in set(DESIGN["rows"]) - {FEW_SHOT, *OF_REFERENCE}:
+        for dataset in datasets("keqa"):
+            make(parse_spec(name), Parts(retriever("x"), None, settings_for(METHODS[name], dataset)))
     given = {name for name, method in METHODS.items() if "top_k" in settings_for(method, "nq")}
     own = {name for name, method in METHODS.items() if method.kind != "baseline"}
     # The candidates to pick from are for KEQA and what searches like it.
