@@ -21,7 +21,12 @@ def compared(monkeypatch):
         for spec in specs:
             before_first()
             path = folder / f"{len(asked)}{spec.method.name}.jsonl"
-            write_run(path, make_run(spec.method.name, [make_line(1, 1.0), make_line(2, 0.0, 0.5, unreadable=1)]))
+            write_run(
+                path,
+                make_run(
+                    spec.method.name, label=spec.label, lines=[make_line(1, 1.0), make_line(2, 0.0, 0.5, unreadable=1)]
+                ),
+            )
             progress(spec.label, None)
             yield SimpleNamespace(spec=replace(spec), path=path)
 
