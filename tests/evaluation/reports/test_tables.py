@@ -356,6 +356,17 @@ def test_the_paper_has_no_figures_of_a_light_model_or_of_one_that_judges_again(r
     ]
 
 
+def test_gains_and_losses_stand_by_how_often_memory_is_right(run, line, quiz):
+    draws = [("gold", "gold"), ("gold", "other"), ("other", "other"), ("other", "other")]
+    drawn = [line(n, 0.0, quizzes=[quiz(f"Question {n}?", answers, [[0, 1]])]) for n, answers in enumerate(draws)]
+    grids = grids_of([*kbm(run, line, quiz), run("gate-never", drawn, dataset="nq")])
+    assert shown(grids["kbm-figure8"]) == [
+        ["[0, 0.2)", "2", ".000", ".500", "1", "0", ".500", "1", "0"],
+        ["[0.4, 0.6)", "1", "1.000", "1.000", "0", "0", "1.000", "0", "0"],
+        ["[0.8, 1]", "1", "1.000", ".000", "0", "1", "1.000", "0", "0"],
+    ]
+
+
 def test_other_language_models_stand_beside_those_of_the_paper_on_its_data(run, line, quiz):
     def on(lm, made):
         configuration = RunSettings(models={"task": {"model": lm}})
