@@ -8,9 +8,9 @@ from typing import Any
 
 from keqa.cli.boundary import draw
 from keqa.cli.console import Bars, status, warn
-from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.options import LanguageModels, MethodOptions, open_retriever
 from keqa.cli.reproduce import KBMOptions, PaperOptions
-from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids
+from keqa.cli.running import TESTBED, preset_questions, preset_rows
 from keqa.data.example import as_example, as_examples
 from keqa.data.question import quiz_key
 from keqa.errors import InputError
@@ -40,20 +40,17 @@ _MODEL = "boundary.json"
 _TIMED = ("rag", *(f"kbm-{label}" for label in design.DESIGN["model"]))
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: KBMOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: KBMOptions) -> list[Grid]:
     """Run the rows of Table 1 on each set, those of Table 4 with other LMs, and the draws of Figure 2."""
-    check_models(models)
-    check_models(own)
     if models.lm is not None and options.index is None:
         raise InputError("keqa reproduce kbm needs --index, the corpus, beside --lm: only the testbed has its own")
     run = _Run(out, models, options, own)
     if options.dry_run:
-        grids = [run.estimated()]
-    else:
-        check_writable(out, "--out")
-        grids = run.measured()
-        write_grids(out / "tables", grids)
-    show_grids(grids, as_json=as_json)
+        return [run.estimated()]
+    check_writable(out, "--out")
+    grids = run.measured()
+    write_grids(out / "tables", grids)
+    return grids
 
 
 @dataclass(frozen=True)

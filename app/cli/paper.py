@@ -11,9 +11,9 @@ from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, invocation, refuse_empty
-from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.options import LanguageModels, MethodOptions, open_retriever
 from keqa.cli.reproduce import PaperOptions
-from keqa.cli.running import compiling, preset_rows, show_grids
+from keqa.cli.running import compiling, preset_rows
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_name, of_training, without_learned
@@ -41,25 +41,21 @@ from keqa.storage.files import check_writable
 _REFERENCE = "utility reference R"
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None) -> list[Grid]:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
     design.check_labels(plan.experiments, plan.out)
     _check_models(plan)
     if options.dry_run:
-        grids = [_estimated(plan)]
-    else:
-        learning.publish_questions(out / "questions.json", plan.training, plan.questions)
-        grids = _measured(_learned(plan))
-    show_grids(grids, as_json=as_json)
+        return [_estimated(plan)]
+    learning.publish_questions(out / "questions.json", plan.training, plan.questions)
+    return _measured(_learned(plan))
 
 
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
-    check_models(models)
-    check_models(options)
     refuse_empty("--embedder", options.embedder)
     if options.no_reference and (options.program is not None or options.embedder or options.train):
         raise InputError(

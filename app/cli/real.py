@@ -6,10 +6,11 @@ from typing import Any
 from keqa.cli.console import status
 from keqa.cli.declare import invocation
 from keqa.cli.index import reading_bar
-from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.options import LanguageModels, MethodOptions, open_retriever
 from keqa.cli.reproduce import PaperOptions, RealOptions
-from keqa.cli.running import compiling, preset_rows, show_grids
+from keqa.cli.running import compiling, preset_rows
 from keqa.errors import InputError
+from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reproduction import real
 from keqa.evaluation.reproduction.training import compile_baseline
 from keqa.lms import check_reachable
@@ -18,33 +19,26 @@ from keqa.retrievers import build_index, read_corpus
 from keqa.storage.files import check_writable
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: RealOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: RealOptions) -> list[Grid]:
     """Collect what is missing where a language model and data are given, and print all tables."""
-    if models.lm is None and options.data is None:
-        _refuse_unknown(own)
-    elif models.lm is None or options.data is None or len(options.data) != 1:
+    known = [*real.SETS, *real.DESIGN["rows"]]
+    if unknown := [one for one in own.only or () if one not in known]:
+        raise InputError(f"--only {unknown[0]}: there are {', '.join(known)}")
+    if models.lm is not None and options.data is not None and len(options.data) == 1:
+        _collect(out, Path(options.data[0]).expanduser(), models, options, own)
+    elif models.lm is not None or options.data is not None:
         raise InputError(
             "keqa reproduce real prints what ships; to collect further give --lm and --data, one folder with the data "
             "sets in the layout that docs/real.md lists"
         )
-    else:
-        _collect(out, Path(options.data[0]).expanduser(), models, options, own)
     runs = real.with_most([*real.shipped_runs(), *real.collected_runs(out)])
     if not runs:
         raise InputError(f"nothing ships with this version, and nothing was collected in {out}: give --lm and --data")
-    show_grids(real.real_tables(runs), as_json=as_json)
-
-
-def _refuse_unknown(own: RealOptions) -> None:
-    known = [*real.SETS, *real.DESIGN["rows"]]
-    if unknown := [one for one in own.only or () if one not in known]:
-        raise InputError(f"--only {unknown[0]}: there are {', '.join(known)}")
+    return real.real_tables(runs)
 
 
 def _collect(out: Path, data: Path, models: LanguageModels, options: PaperOptions, own: RealOptions) -> None:
     """Ask the rows of all sets, one method after the other, from the cheapest to the dearest."""
-    _refuse_unknown(own)
-    check_models(models)
     check_writable(out, "--out")
     # Those that are named, or all where none of the kind is.
     sets, rows = (

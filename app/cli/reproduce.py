@@ -24,6 +24,7 @@ from keqa.cli.options import (
     JudgeLMOptions,
     LanguageModels,
     RunOptions,
+    check_models,
     lm_option,
     server_of,
 )
@@ -206,8 +207,12 @@ def reproduce(
         elif preset is None and other != "paper":
             _refuse(flags, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
+        for group in (models, paper, kbm):
+            check_models(group)
+        from keqa.cli.running import show_grids
+
         run = import_module(f"keqa.cli.{preset.replace('-', '_')}").reproduce
-        run(out or Path("runs") / preset, models, paper, groups[preset], as_json=as_json)
+        show_grids(run(out or Path("runs") / preset, models, paper, groups[preset]), as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 
