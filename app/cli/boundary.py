@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from keqa.cli.console import Bars, emit, table, warn, warn_of_many
-from keqa.cli.declare import Commands, MisplacedOptionError, argument, given, option, refuse_empty
+from keqa.cli.declare import Commands, MisplacedOptionError, argument, given, option
 from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
@@ -20,7 +20,6 @@ from keqa.cli.options import (
     LanguageModel,
     MethodOptions,
     QuestionOptions,
-    check_models,
     open_retriever,
 )
 from keqa.errors import InputError
@@ -67,6 +66,7 @@ def collect(
         "The compiled program that shall use the model, whose prompt for quizzes is asked; testbed is the one that "
         "ships. A KEQA as it comes where none is given.",
         "-p",
+        place=":",
     ),
     tries: int = option("Answers drawn to each quiz.", default=30, min=5, max=1000),
     index: str | None = option(
@@ -87,10 +87,7 @@ def collect(
     on a train split and may be checked on another one; one collected with --split test is never trained on.
     Exit code: 0 where all draws were made, 1 where some failed; the same command makes those again.
     """
-    refuse_empty("--program", program)
     check_writable(out, "--out")
-    check_models(model)
-    check_models(judge)
     asked = _asked(questions)
     # Only measuring takes questions that have no answer.
     examples = [one for one in asked.examples if one.answers]

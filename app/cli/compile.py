@@ -14,14 +14,14 @@ import typer
 from rich.text import Text
 
 from keqa.cli.console import emit, status, table
-from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, invocation, option, refuse_empty
+from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, invocation, option
 from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
     INDEX,
+    AskingOptions,
     KeqaOptions,
     LanguageModels,
-    check_models,
     lm_option,
     open_retriever,
     refuse_idle,
@@ -46,7 +46,7 @@ _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utilit
 
 
 @dataclass(frozen=True)
-class LearningOptions:
+class LearningOptions(AskingOptions):
     """How to compile; see `keqa.optimize.options.Options`."""
 
     panel = "Learning"
@@ -84,7 +84,7 @@ class LearningOptions:
     in_flight: int = IN_FLIGHT
 
     def check(self) -> None:
-        check_models(self)
+        super().check()
         left_out = "--no-boundary" if self.no_boundary else "--no-tuning" if self.no_tuning else None
         if left_out is not None and self.boundary_tries != LearningOptions.boundary_tries:
             why = f"--boundary-tries is that of the boundary model, which {left_out} leaves out"
@@ -126,7 +126,7 @@ class SourceOptions:
     limit: int | None = option("Use the first so many training questions.", min=1)
     val_limit: int | None = option("Use the first so many validation questions.", min=1)
 
-    def check(self, spec: Spec, lm: str | None) -> None:
+    def refuse_contradictions(self, spec: Spec, lm: str | None) -> None:
         """Refuse what contradicts itself, could have no effect, or would be asked in vain."""
         from keqa.cli.running import refuse_no_index
 
@@ -228,6 +228,7 @@ def compile_command(
     program: str | None = option(
         "A compiled program to begin from, such as one with demonstrations that finetune shall learn from.",
         "-p",
+        place=":",
         rich_help_panel="Method",
     ),
     method: str = option(
@@ -262,10 +263,7 @@ def compile_command(
 
     settings = options.settings()
     spec = _method_of(method, settings, models)
-    check_models(models)
-    source.check(spec, models.lm)
-    learning.check()
-    refuse_empty("--program", program)
+    source.refuse_contradictions(spec, models.lm)
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
     from keqa.programs.build import Parts, make, merged, own_of

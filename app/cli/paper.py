@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
-from keqa.cli.declare import MisplacedOptionError, invocation, refuse_empty
+from keqa.cli.declare import MisplacedOptionError, invocation
 from keqa.cli.options import LanguageModels, MethodOptions, open_retriever
 from keqa.cli.reproduce import PaperOptions
 from keqa.cli.running import compiling, preset_rows
@@ -56,7 +56,6 @@ def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None)
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
-    refuse_empty("--embedder", options.embedder)
     if options.no_reference and (options.program is not None or options.embedder or options.train):
         raise InputError(
             "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"

@@ -21,10 +21,10 @@ from keqa.cli.options import (
     IN_FLIGHT,
     INDEX,
     RETRY_FAILED,
+    AskingOptions,
     JudgeLMOptions,
     LanguageModels,
     RunOptions,
-    check_models,
     lm_option,
     server_of,
 )
@@ -81,7 +81,7 @@ class PresetLearningOptions(PresetOptions):
 
 
 @dataclass(frozen=True)
-class PaperOptions(PresetLearningOptions):
+class PaperOptions(PresetLearningOptions, AskingOptions):
     """The options of the preset paper, beside its language models."""
 
     panel = "The preset paper"
@@ -207,8 +207,6 @@ def reproduce(
         elif preset is None and other != "paper":
             _refuse(flags, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
-        for group in (models, paper, kbm):
-            check_models(group)
         from keqa.cli.running import show_grids
 
         run = import_module(f"keqa.cli.{preset.replace('-', '_')}").reproduce

@@ -16,9 +16,6 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
-    check_embedder,
-    check_models,
-    named_models,
     open_retriever,
     refuse_idle,
     setting_of,
@@ -82,7 +79,7 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec], models: L
         flag, methods = flag_of(foreign[0]), ", ".join(spec.label for spec in specs)
         raise MisplacedOptionError(f"{flag} means nothing to {methods}: leave it out", flag)
     asked = set().union(*(roles_of(spec.method) for spec in specs))
-    for role, model, _ in named_models(models):
+    for role, model, _ in models.named_models:
         if model is not None and role and role.removesuffix("_") not in asked:
             flags, named = [flag_of(f"{role}{what}") for what in ("lm", "api_base")], ", ".join(sorted(asked))
             methods = ", ".join(spec.label for spec in specs)
@@ -93,8 +90,6 @@ def evaluate_methods(
     specs: Sequence[Spec], options: EvaluationOptions, *, held: Spec | None, leave_out: bool = False
 ) -> list[Row]:
     """Ask methods the questions of a command; the rows are in the order of the methods."""
-    options.risk.check()
-    check_embedder(options.method)
     try:
         check_programs(specs, options.method.program)
     except InputError as error:
@@ -151,7 +146,6 @@ def rows_of(
                 bars.say(message)
 
         check_writable(run.out, "--out")
-        check_models(models)
         if questions.dataset != TESTBED and options.index is None:
             refuse_no_index(specs, models.lm)
         retriever = open_retriever(options.index, models.lm, options.retriever)
