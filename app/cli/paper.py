@@ -45,7 +45,6 @@ def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None)
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
-    design.check_labels(plan.experiments, plan.out)
     _check_models(plan)
     if options.dry_run:
         return [_estimated(plan)]
