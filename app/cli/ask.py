@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -203,28 +204,31 @@ def _named(kept: Conversations, name: str) -> str:
     return listed[0].id
 
 
+@dataclass
 class _Talk:
     """A conversation on the terminal."""
 
-    def __init__(self, program: Program, retriever: Retriever, roles: Roles, kept: Conversations, about: str) -> None:
-        self._program, self._retriever, self._roles = program, retriever, roles
-        self._kept, self.about = kept, about
-        self._conversation: Conversation | None = None
+    program: Program
+    retriever: Retriever
+    roles: Roles
+    kept: Conversations
+    about: str
+    conversation: Conversation | None = None
 
     def command(self, name: str, given: str) -> None:
-        conversation, known = self._conversation, {"/story", "/export", "/delete"}
+        conversation, known = self.conversation, {"/story", "/export", "/delete"}
         last = None if conversation is None else conversation.last
         if name == "/new":
-            self._conversation = None
+            self.conversation = None
             status().print("A new conversation.", style="dim")
         elif name == "/story" and last is not None:
             from keqa.cli.story import record_tree
 
             results().print(record_tree(last))
-        elif name in ("/list", "/resume", "/delete") and not self._kept.kept:
+        elif name in ("/list", "/resume", "/delete") and not self.kept.kept:
             raise InputError("conversations are not kept here (--no-keep)")
         elif name == "/list":
-            for one in self._kept.listed():
+            for one in self.kept.listed():
                 results().print(Text(visible_line(f"{one.id}  {one.changed[:16]}  {one.title}")), soft_wrap=True)
         elif name == "/resume":
             if not given:
@@ -238,9 +242,9 @@ class _Talk:
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
 
     def resume(self, name: str) -> None:
-        self._conversation = self._kept.read(_named(self._kept, name))
-        status().print(Text(visible_line(self._conversation.about.title), "dim"), soft_wrap=True)
-        for turn in self._conversation.turns:
+        self.conversation = self.kept.read(_named(self.kept, name))
+        status().print(Text(visible_line(self.conversation.about.title), "dim"), soft_wrap=True)
+        for turn in self.conversation.turns:
             results().print(Text(visible_line(f"> {turn.question}"), "dim"), soft_wrap=True)
             if turn.record is not None and turn.record.answer is not None:
                 _show_briefly(turn.record)
@@ -261,8 +265,8 @@ class _Talk:
         status().print(f"Wrote {visible_line(str(path))}.", style="dim", soft_wrap=True)
 
     def _delete(self, conversation: Conversation) -> None:
-        self._kept.delete(conversation.about.id)
-        self._conversation = None
+        self.kept.delete(conversation.about.id)
+        self.conversation = None
         status().print("Deleted.", style="dim")
 
     def ask(self, question: str) -> None:
@@ -271,15 +275,15 @@ class _Talk:
         from keqa.programs.earlier import knowing
         from keqa.programs.records import record_without_keys
 
-        before = self._conversation or self._kept.begin(question, self.about)
-        by = answered_by(self._program, self._retriever, self._roles.every)
-        self._conversation = talk = self._kept.ask(before, question)
+        before = self.conversation or self.kept.begin(question, self.about)
+        by = answered_by(self.program, self.retriever, self.roles.every)
+        self.conversation = talk = self.kept.ask(before, question)
         error: StageError | InputError | None = None
         record: QuestionRecord | None = None
         try:
             with status().status("asking…") as shown, knowing(before.findings(by)):
                 live = shown.update if shown.console.is_terminal else None
-                record, error = _answer(self._program, question, {"history": before.history}, live)
+                record, error = _answer(self.program, question, {"history": before.history}, live)
         except KeyboardInterrupt:
             status().print("given up", style="dim")
         except (InputError, StageError) as problem:
@@ -287,12 +291,12 @@ class _Talk:
         if error is not None:
             complain(error)
         if record is not None:
-            record = record_without_keys(record, self._roles.every)
+            record = record_without_keys(record, self.roles.every)
         if record is not None and record.answer is not None:
             # First, so that one that cannot be kept is seen.
             _show_briefly(record)
         failed = "" if error is None else type(error).__name__
-        self._conversation = self._kept.answer(talk, record, by=by, error=failed)
+        self.conversation = self.kept.answer(talk, record, by=by, error=failed)
 
 
 def _typed_lines() -> Iterator[str]:

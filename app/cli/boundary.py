@@ -106,26 +106,14 @@ def collect(
     how: dict[str, Any] = {"examples": examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
     how["judge_lm"] = judge.build()
     found = draw(made, roles, asked, out / _QUIZZES, begun, **how)
-    sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
-    if searched is not None:
-        sides["retrieved "] = [quiz for quiz in found.quizzes if quiz.reference is not None]
-    counts = {side: len(some) for side, some in sides.items()}
-    rights = {side: fmean(float(one.accuracy) for one in some) if some else None for side, some in sides.items()}
-    notes = "".join(
-        f", {right:.3f} of them right{' with passages' * bool(side)}"
-        for side, right in rights.items()
-        if right is not None
-    )
-    emit(
-        {
-            **{f"{side}quizzes": some for side, some in counts.items()},
-            **{f"{side}right": right for side, right in rights.items()},
-            "tries": tries,
-            "left_out": found.left_out,
-        },
-        [f"{counts['']} quizzes, {tries} answers each{notes}: {out / _QUIZZES}"],
-        as_json=as_json,
-    )
+    figures: dict[str, Any] = {"tries": tries, "left_out": found.left_out}
+    summary = f"{tries} answers each"
+    for side, beside in (("", ""), *([("retrieved ", " with passages")] if searched is not None else [])):
+        some = [quiz for quiz in found.quizzes if (quiz.reference is not None) is bool(side)]
+        right = fmean(float(one.accuracy) for one in some) if some else None
+        figures |= {f"{side}quizzes": len(some), f"{side}right": right}
+        summary += "" if right is None else f", {right:.3f} of them right{beside}"
+    emit(figures, [f"{figures['quizzes']} quizzes, {summary}: {out / _QUIZZES}"], as_json=as_json)
     if found.left_out:
         warn(f"{found.left_out} quizzes lack draws that failed; the same command makes them")
         raise typer.Exit(1)
