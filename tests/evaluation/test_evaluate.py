@@ -1,18 +1,15 @@
 """A run: asked, scored, kept line by line, and resumed, whatever fails on the way."""
 
-import json
-
 import dspy
 import pytest
 from dspy import lm15
 from dspy.clients import base_lm
-from fixtures.run_files import without_seconds
+from fixtures.run_files import towns, without_seconds
 
 from keqa.data import BENCHMARKS
 from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.evaluate import ask, demonstrations_of, evaluate, scores_of
-from keqa.evaluation.questions import of_name
 from keqa.evaluation.records import RunSettings
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
@@ -118,48 +115,10 @@ def test_questions_that_cannot_be_asked_are_told_first(closed_book, tmp_path, ex
     assert not (tmp_path / "run.jsonl").exists()
 
 
-def test_examples_are_read_as_a_stream_and_no_more_are_in_work_than_allowed(closed_book, tmp_path):
-    (tmp_path / "towns.jsonl").write_text(
-        "".join(json.dumps({"question": f"Who governs Town{n}?", "answer": f"Mayor{n}"}) + "\n" for n in range(50))
-    )
-    examples = of_name(str(tmp_path / "towns.jsonl")).examples
+def test_no_more_are_in_work_than_allowed(closed_book, tmp_path):
     program, engine = closed_book(latency=0.005)
-    ahead = []
-
-    class Watched:
-        """Tells how many examples were handed out beyond those that were asked."""
-
-        def __iter__(self):
-            for count, example in enumerate(examples, start=1):
-                ahead.append(count - len(engine.calls))
-                yield example
-
-    assert evaluate(program, Watched(), out=tmp_path / "run.jsonl", in_flight=2).done == 50
-    # Gone through once for the ids, before anything is asked, and once to ask.
-    assert len(ahead) == 100
-    assert max(ahead[50:]) <= 2
+    assert evaluate(program, iter(towns(50)), out=tmp_path / "run.jsonl", in_flight=2).done == 50
     assert engine.peak == 2
-
-
-@pytest.mark.parametrize("meanwhile", [[], ["Town0", "Town7", "Town2"], ["Town0", "Town1", "Town2", "Town3"]])
-def test_questions_that_change_during_a_run_end_it_and_what_was_answered_is_kept(closed_book, tmp_path, meanwhile):
-    def towns(names):
-        return [{"id": str(n), "question": f"Who governs {name}?", "answer": "Ann"} for n, name in enumerate(names)]
-
-    class Changing:
-        """As a file that somebody writes to between its first reading, for the ids, and the second."""
-
-        def __init__(self):
-            self.left = [towns(["Town0", "Town1", "Town2"]), towns(meanwhile)]
-
-        def __iter__(self):
-            return iter(self.left.pop(0))
-
-    program, _ = closed_book()
-    with pytest.raises(InputError, match="have changed since the run began"):
-        evaluate(program, Changing(), out=tmp_path / "run.jsonl", in_flight=2)
-    kept = [line.question for line in read_run(tmp_path / "run.jsonl").lines]
-    assert kept == [f"Who governs Town{n}?" for n in range(min(len(meanwhile), 1 if "Town7" in meanwhile else 3))]
 
 
 def test_the_calls_are_not_remembered(run):
