@@ -96,10 +96,11 @@ class Conversation(_Kept):
 
 
 class Conversations:
-    """Those that are kept in a folder; safe to use from many threads of one process."""
+    """Those that are kept in a folder, or nowhere; safe to use from many threads of one process."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, kept: bool = True) -> None:
         """Keep them in a folder; by default that of the variable KEQA_CONVERSATIONS, or one of the user's data."""
+        self.kept = kept
         if folder is None:
             from platformdirs import user_data_path
 
@@ -138,6 +139,8 @@ class Conversations:
 
     def ask(self, conversation: Conversation, question: str) -> Conversation:
         """Keep a question that is about to be asked; it is the last of the conversation that is returned."""
+        if not self.kept:
+            return conversation.with_question(question)
         with self._lock:
             path = self._path(conversation.about.id)
             if path.exists():
@@ -150,6 +153,8 @@ class Conversations:
         self, conversation: Conversation, record: QuestionRecord | None, *, by: str = "", error: str = ""
     ) -> Conversation:
         """Keep what became of the question that `ask` has kept, unless the conversation was deleted meanwhile."""
+        if not self.kept:
+            return conversation.with_answer(record, by=by, error=error)
         place = len(conversation.turns) - 1
         with self._lock:
             if not self._path(conversation.about.id).exists():

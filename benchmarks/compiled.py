@@ -35,7 +35,7 @@ from keqa.data.question import numbered_quizzes, resolved_text
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import COMPILED, MethodResult, ask_all
 from keqa.evaluation.questions import Questions, of_testbed
-from keqa.evaluation.reports import read_brief
+from keqa.evaluation.reports import entries_of, read_brief
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import bootstrap_mean
 from keqa.optimize.boundary.check import check_model
@@ -100,7 +100,7 @@ def main() -> None:
             data = Questions("testbed", split, 0, questions, settings=of_testbed().settings)
             made = [([Spec(METHODS["keqa"], {}, "as it comes")], plain), (specs, parts)]
             ended = [row for some, of in made for row in compare(some, data, of, folder=runs, cache=cache)]
-            _show(split, [MethodResult(row.spec.label, read_brief(row.path).lines) for row in ended], questions)
+            _show(split, [MethodResult(entries_of([read_brief(row.path)])[0]) for row in ended], questions)
     cases = list(_cases(reference, retriever, testbed.world, testbed.test[: given.judged]))
     show(_judged(compiled, reference, variant, cases) for variant in VARIANTS)
 

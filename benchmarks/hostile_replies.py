@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from typing import Any, get_args, get_origin
 
 import common
@@ -27,6 +26,7 @@ from common import Finds, show
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from dspy.utils.exceptions import AdapterParseError
 
+from keqa import signatures
 from keqa.data.question import Question
 from keqa.errors import KeqaError
 from keqa.programs import KEQA, baselines
@@ -39,12 +39,7 @@ LONGEST = 100_000
 IN_METHODS = 4
 """Of so many replies one is read by a method and the others by the adapter alone."""
 
-_FILES = [import_module(f"keqa.signatures.{one}") for one in "baselines boundary keqa ks_llm react written".split()]
-SIGNATURES = [
-    one
-    for name, one in sorted({name: one for file in _FILES for name, one in vars(file).items()}.items())
-    if isinstance(one, type) and issubclass(one, dspy.Signature) and name[0] != "_"
-]
+SIGNATURES = [getattr(signatures, name) for name in signatures.__all__]
 _BY_OBJECTIVE = {" ".join(one.instructions.split()): one for one in SIGNATURES}
 # Classes of which an error is a mistake of the program, though it was degraded around.
 _MISTAKES = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)}

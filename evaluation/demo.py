@@ -10,6 +10,7 @@ from keqa.errors import InputError
 from keqa.evaluation.compare import compare
 from keqa.evaluation.questions import Questions, of_testbed
 from keqa.evaluation.reports.questions import QuestionRow, measure, read_brief
+from keqa.evaluation.reports.rows import Entry, entries_of
 from keqa.lms import Roles, build_roles
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.build import Parts
@@ -37,9 +38,16 @@ LEARNED = {"always searching, compiled": "keqa-no-qke", COMPILED: "keqa"}
 class MethodResult:
     """What became of the questions of one method, and how long it took."""
 
-    method: str
-    lines: list[QuestionRow]
+    entry: Entry
     seconds: float = 0.0
+
+    @property
+    def method(self) -> str:
+        return self.entry.title
+
+    @property
+    def lines(self) -> list[QuestionRow]:
+        return self.entry.within()
 
     def scores(self, name: str) -> list[float]:
         return [line.number(name) or 0.0 for line in self.lines]
@@ -55,10 +63,6 @@ class MethodResult:
     def mean(self, name: str) -> float:
         """A measure of `keqa.evaluation.reports.questions` over all questions."""
         return measure(name, self.lines) or 0.0
-
-    @property
-    def untouched(self) -> list[QuestionRow]:
-        return [line for line in self.lines if not line.touched]
 
     def f1_less(self, other: "MethodResult") -> Interval:
         """How much lower this F1 is than another method's on the same questions, with its paired interval."""
@@ -98,7 +102,8 @@ def ask_all(
                 stop_after_outages=0,
                 before_first=begin,
             ):
-                yield MethodResult(row.spec.label, read_brief(row.path).lines, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                yield MethodResult(entries_of([read_brief(row.path)])[0], seconds)
 
 
 def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> list[MethodResult]:

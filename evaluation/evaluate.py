@@ -83,9 +83,6 @@ def evaluate(
     neither lost nor done twice when a run is stopped, however hard. A question that fails is kept as failed, with the
     error's type, and is no wrong answer.
 
-    Only ids are held in memory where `examples` can be gone through twice: a list, or an object whose iterator reads
-    a file.
-
     Args:
         program: Any method.
         examples: What `keqa.data.example.as_examples` takes, or a file that `keqa.data.own.read_examples` reads, of
@@ -129,18 +126,17 @@ def evaluate(
     if stop_after_outages < 0:
         raise InputError(f"stop_after_outages must be at least 0, not {stop_after_outages}")
     label = label or Path(out).stem
-    items = _items(examples)
-    asked = _contents(items)
-    known = learned_from(program, _questions(items))
+    questions = _questions(examples)
+    known = learned_from(program, questions.values())
     if not allow_overlap:
-        refuse_overlap(known, len(asked), label)
+        refuse_overlap(known, len(questions), label)
     # Of what a run file may not mix.
     mixed: dict[str, Any] = {"method": method or program.method, "dataset": dataset, "split": split, "seed": seed}
     configured = {**describe(program), **(configuration or {})}
     header = RunHeader(
         **mixed,
         label=label,
-        ids=list(asked),
+        ids=list(questions),
         configuration=RunSettings.model_validate(configured),
         fingerprint=digest([*mixed.values(), configured]),
         command=command,
@@ -150,10 +146,13 @@ def evaluate(
         learned_from=known,
         learned_unknown=not program.learned.complete,
     )
-    tally = Tally(len(asked), learned_from=len(known), learned_unknown=header.learned_unknown)
+    tally = Tally(len(questions), learned_from=len(known), learned_unknown=header.learned_unknown)
+    asked = {
+        name: content_of(one.question, one.answers, one.answer_type, one.choices) for name, one in questions.items()
+    }
     with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
         outages = _Outages(stop_after_outages)
-        left = (question for question in _as_they_were(items, asked) if question.id not in file)
+        left = (question for name, question in questions.items() if name not in file)
         waiting = takewhile(lambda _: not outages.reason, _announced(left, before_first))
         # DSPy's trace and history would hold the last ten thousand calls.
         forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
@@ -223,19 +222,8 @@ class _Outages:
             self.reason = f"{error.cause}: {error.message}"
 
 
-def _questions(items: Iterable[Any]) -> Iterator[Example]:
-    for number, item in enumerate(items, start=1):
-        try:
-            example = as_example(item, unanswerable=True)
-        except InputError as error:
-            raise InputError(f"example {number}: {error}") from error
-        # The testbed's kinds are shapes.
-        shape = str(getattr(item, "shape", "") or "")
-        yield replace(example, kind=shape) if shape else example
-
-
-def _items(examples: Iterable[Any] | Path | str) -> Iterable[Any]:
-    """The examples, which can be gone through more than once."""
+def _questions(examples: Iterable[Any] | Path | str) -> dict[str, Example]:
+    """The questions to ask, by id."""
     if isinstance(examples, Path | str):
         from keqa.data.own import read_examples
 
@@ -243,39 +231,18 @@ def _items(examples: Iterable[Any] | Path | str) -> Iterable[Any]:
         if loaded.problems:
             named = "".join(f"\n  {problem}" for problem in loaded.problems[:5])
             raise InputError(f"{len(loaded.problems)} questions of {examples} cannot be used{named}")
-        return loaded.examples
+        examples = loaded.examples
     refuse_table(examples, "keqa.evaluate")
-    return list(examples) if isinstance(examples, Iterator) else examples
-
-
-def _as_they_were(items: Iterable[Any], asked: Mapping[str, int]) -> Iterator[Example]:
-    """The examples once more; a file is read while the run goes on, and somebody may write to it meanwhile."""
-    left = len(asked)
-    for question in _questions(items):
-        if asked.get(question.id) != _content(question):
-            break
-        left -= 1
-        yield question
-    else:
-        if not left:
-            return
-    raise InputError(
-        "the questions have changed since the run began; what was answered is kept. Run the same command with the "
-        "questions as they were, or name another label"
-    )
-
-
-def _content(example: Example) -> int:
-    return content_of(example.question, example.answers, example.answer_type, example.choices)
-
-
-def _contents(items: Iterable[Any]) -> dict[str, int]:
-    """What is asked under each id, as `RunLine.content`."""
-    found: dict[str, int] = {}
-    for number, example in enumerate(_questions(items), start=1):
+    found: dict[str, Example] = {}
+    for number, item in enumerate(examples, start=1):
+        try:
+            example = as_example(item, unanswerable=True)
+        except InputError as error:
+            raise InputError(f"example {number}: {error}") from error
         if example.id in found:
             raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
-        found[example.id] = _content(example)
+        # The testbed's kinds are shapes.
+        found[example.id] = replace(example, kind=str(getattr(item, "shape", "") or example.kind))
     if not found:
         raise InputError("there is no question to ask")
     return found

@@ -1,25 +1,18 @@
 """The questions of a run: the testbed's, a benchmark's, or the user's own."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keqa.data.benchmarks import BENCHMARKS, load
 from keqa.data.example import Example
-from keqa.data.loading import Problem, sampled
-from keqa.data.own import iter_examples
 from keqa.errors import InputError
 from keqa.programs.build import merged
-from keqa.retrievers.readers.common import plain_suffix
 
 if TYPE_CHECKING:
     from keqa.programs.predictor import LearnedQuestions
-
-_LINES = (".jsonl", ".ndjson")
 
 _Settings = Mapping[str, Mapping[str, Any]]
 # Rowen's other language must be another one than that of the questions.
@@ -67,26 +60,15 @@ def of_name(
     """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
     The name is a benchmark of `keqa.data.benchmarks`, also as ``NAME:PATH``, whose files are in the folder or else from
-    the hub, or a .jsonl or .csv file, of which JSON lines are read each time they are iterated over.
+    the hub, or a .jsonl or .csv file.
     """
     seed = seed if sample is not None else 0
-    own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()
-    if own and split is None:
-        read = partial(iter_examples, Path(name), unanswerable=True)
-        lines = _Again(lambda: (one for one in read() if isinstance(one, Example)))
-        problems = [str(one) for one in read() if isinstance(one, Problem)]
-        if next(iter(lines), None) is None:
-            details = "".join(f"\n  {problem}" for problem in problems[:5])
-            raise InputError(f"{Path(name)} holds no question that can be used{details}")
-        found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
-        first = found if limit is None else _Again(lambda: islice(found, limit))
-        return Questions(Path(name).name, "", seed, first, problems)
     source = name if folder is None else f"{name}:{folder}"
     loaded = load(source, split=split, sample=sample, seed=seed, unanswerable=True)
-    benchmark, named, _ = name.partition(":")
-    title = benchmark if named or folder is not None else Path(name).name
+    benchmark = name.partition(":")[0]
     problems = [str(problem) for problem in loaded.problems]
     known = BENCHMARKS.get(benchmark.strip().lower())
+    title = Path(name).name if known is None else benchmark
     chinese = known is not None and known.language == "zh"
     settings = merged(_CHINESE if chinese else {}, {} if known is None or known.multi_hop else _ONE_HOP)
     return Questions(title, split or "", seed, loaded.examples[:limit], problems, settings, loaded.left_out)
@@ -134,13 +116,3 @@ def without_learned(questions: Questions, learned: "LearnedQuestions", most: int
         )
     left_out = {**questions.left_out, **({"learned from": passed} if passed else {})}
     return replace(questions, examples=kept, left_out=left_out)
-
-
-@dataclass(frozen=True)
-class _Again:
-    """Examples that can be gone through more than once, one in memory at a time."""
-
-    begin: Callable[[], Iterator[Example]]
-
-    def __iter__(self) -> Iterator[Example]:
-        return self.begin()

@@ -3,10 +3,11 @@
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,8 +22,31 @@ _HEADER = re.compile(rb'\{"header": ?\{')
 _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
 
 
-def begins_as_run(path: Path) -> bool:
-    """Whether a file, among others in its folder, is a run file as far as its first letters say."""
+def run_files(
+    places: Iterable[Path | str],
+    *,
+    key: Callable[[Path], Any] = lambda file: file,
+    passed_over: Callable[[Path], None] = lambda file: None,
+) -> list[Path]:
+    """The run files that are named, by themselves or by their folder, each once; those of a folder in an order."""
+    found: list[Path] = []
+    for place in map(Path, places):
+        inside = [place]
+        if place.is_dir():
+            inside = sorted(place.glob("*.jsonl"), key=key)
+            # Such as the questions, where run files were written beside them.
+            for other in [file for file in inside if not _begins_as_run(file)]:
+                inside.remove(other)
+                passed_over(other)
+        if not (inside and place.exists()):
+            why = "is not there" if inside else "holds no run file: keqa evaluate and keqa compare write them, to --out"
+            raise InputError(f"{place} {why}")
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def _begins_as_run(path: Path) -> bool:
+    """Whether a file is a run file as far as its first letters say."""
     try:
         with open_regular(path, links=True, error=InputError) as stream:
             return stream.read(len(_MAGIC) - 1) == _MAGIC[:-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -170,11 +171,11 @@ def chat(
     from keqa.conversations import Conversations
     from keqa.data.question import clean
 
-    kept = None if no_keep else Conversations()
-    if resume is not None and kept is None:
+    kept = Conversations(kept=not no_keep)
+    if resume is not None and no_keep:
         raise InputError("--resume continues a conversation that is kept: leave out --no-keep")
     # One that is not there is said before anything is opened.
-    before = kept.read(_named(kept, resume)) if kept is not None and resume is not None else None
+    before = None if resume is None else kept.read(_named(kept, resume))
     asked, retriever, roles = options.open()
     talk = _Talk(asked, retriever, roles, kept, about_of(options.program, roles))
     if sys.stdin.isatty():
@@ -203,31 +204,31 @@ def _named(kept: Conversations, name: str) -> str:
     return listed[0].id
 
 
+@dataclass
 class _Talk:
     """A conversation on the terminal."""
 
-    def __init__(
-        self, program: Program, retriever: Retriever, roles: Roles, kept: Conversations | None, about: str
-    ) -> None:
-        self._program, self._retriever, self._roles = program, retriever, roles
-        self._kept, self.about = kept, about
-        self._conversation: Conversation | None = None
+    program: Program
+    retriever: Retriever
+    roles: Roles
+    kept: Conversations
+    about: str
+    conversation: Conversation | None = None
 
     def command(self, name: str, given: str) -> None:
-        """Do what a line that begins with a slash says."""
-        conversation, known = self._conversation, {"/story", "/export", "/delete"}
+        conversation, known = self.conversation, {"/story", "/export", "/delete"}
         last = None if conversation is None else conversation.last
         if name == "/new":
-            self._conversation = None
+            self.conversation = None
             status().print("A new conversation.", style="dim")
         elif name == "/story" and last is not None:
             from keqa.cli.story import record_tree
 
             results().print(record_tree(last))
-        elif name in ("/list", "/resume", "/delete") and self._kept is None:
+        elif name in ("/list", "/resume", "/delete") and not self.kept.kept:
             raise InputError("conversations are not kept here (--no-keep)")
         elif name == "/list":
-            for one in self._kept.listed() if self._kept is not None else ():
+            for one in self.kept.listed():
                 results().print(Text(visible_line(f"{one.id}  {one.changed[:16]}  {one.title}")), soft_wrap=True)
         elif name == "/resume":
             if not given:
@@ -241,10 +242,9 @@ class _Talk:
             status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
 
     def resume(self, name: str) -> None:
-        assert self._kept is not None, "the command was refused"
-        self._conversation = self._kept.read(_named(self._kept, name))
-        status().print(Text(visible_line(self._conversation.about.title), "dim"), soft_wrap=True)
-        for turn in self._conversation.turns:
+        self.conversation = self.kept.read(_named(self.kept, name))
+        status().print(Text(visible_line(self.conversation.about.title), "dim"), soft_wrap=True)
+        for turn in self.conversation.turns:
             results().print(Text(visible_line(f"> {turn.question}"), "dim"), soft_wrap=True)
             if turn.record is not None and turn.record.answer is not None:
                 _show_briefly(turn.record)
@@ -265,28 +265,25 @@ class _Talk:
         status().print(f"Wrote {visible_line(str(path))}.", style="dim", soft_wrap=True)
 
     def _delete(self, conversation: Conversation) -> None:
-        assert self._kept is not None, "the command was refused"
-        self._kept.delete(conversation.about.id)
-        self._conversation = None
+        self.kept.delete(conversation.about.id)
+        self.conversation = None
         status().print("Deleted.", style="dim")
 
     def ask(self, question: str) -> None:
         """Answer a question; the conversation continues whether or not it is answered."""
-        from keqa.conversations import Conversations, answered_by
+        from keqa.conversations import answered_by
         from keqa.programs.calls.session import within
         from keqa.programs.records import record_without_keys
 
-        # Where nothing is kept, the conversation is in memory alone.
-        before = self._conversation or (self._kept or Conversations()).begin(question, self.about)
-        by = answered_by(self._program, self._retriever, self._roles.every)
-        talk = before.with_question(question) if self._kept is None else self._kept.ask(before, question)
-        self._conversation = talk
+        before = self.conversation or self.kept.begin(question, self.about)
+        by = answered_by(self.program, self.retriever, self.roles.every)
+        self.conversation = talk = self.kept.ask(before, question)
         error: StageError | InputError | None = None
         record: QuestionRecord | None = None
         try:
             with status().status("asking…") as shown, within(findings=before.findings(by)):
                 live = shown.update if shown.console.is_terminal else None
-                record, error = _answer(self._program, question, {"history": before.history}, live)
+                record, error = _answer(self.program, question, {"history": before.history}, live)
         except KeyboardInterrupt:
             status().print("given up", style="dim")
         except (InputError, StageError) as problem:
@@ -294,13 +291,12 @@ class _Talk:
         if error is not None:
             complain(error)
         if record is not None:
-            record = record_without_keys(record, self._roles.every)
-        failed, keeping = "" if error is None else type(error).__name__, self._kept
-        ended = talk.with_answer if keeping is None else partial(keeping.answer, talk)
+            record = record_without_keys(record, self.roles.every)
         if record is not None and record.answer is not None:
             # First, so that one that cannot be kept is seen.
             _show_briefly(record)
-        self._conversation = ended(record, by=by, error=failed)
+        failed = "" if error is None else type(error).__name__
+        self.conversation = self.kept.answer(talk, record, by=by, error=failed)
 
 
 def _typed_lines() -> Iterator[str]:

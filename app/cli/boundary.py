@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from keqa.cli.console import Bars, emit, table, warn, warn_of_many
-from keqa.cli.declare import Commands, MisplacedOptionError, argument, given, option, refuse_empty
+from keqa.cli.declare import Commands, MisplacedOptionError, argument, given, option
 from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
@@ -20,7 +20,6 @@ from keqa.cli.options import (
     LanguageModel,
     MethodOptions,
     QuestionOptions,
-    check_models,
     open_retriever,
 )
 from keqa.errors import InputError
@@ -67,6 +66,7 @@ def collect(
         "The compiled program that shall use the model, whose prompt for quizzes is asked; testbed is the one that "
         "ships. A KEQA as it comes where none is given.",
         "-p",
+        place=":",
     ),
     tries: int = option("Answers drawn to each quiz.", default=30, min=5, max=1000),
     index: str | None = option(
@@ -87,10 +87,7 @@ def collect(
     on a train split and may be checked on another one; one collected with --split test is never trained on.
     Exit code: 0 where all draws were made, 1 where some failed; the same command makes those again.
     """
-    refuse_empty("--program", program)
     check_writable(out, "--out")
-    check_models(model)
-    check_models(judge)
     asked = _asked(questions)
     # Only measuring takes questions that have no answer.
     examples = [one for one in asked.examples if one.answers]
@@ -109,26 +106,14 @@ def collect(
     how: dict[str, Any] = {"examples": examples, "retriever": searched, "tries": tries, "in_flight": in_flight}
     how["judge_lm"] = judge.build()
     found = draw(made, roles, asked, out / _QUIZZES, begun, **how)
-    sides = {"": [quiz for quiz in found.quizzes if quiz.reference is None]}
-    if searched is not None:
-        sides["retrieved "] = [quiz for quiz in found.quizzes if quiz.reference is not None]
-    counts = {side: len(some) for side, some in sides.items()}
-    rights = {side: fmean(float(one.accuracy) for one in some) if some else None for side, some in sides.items()}
-    notes = "".join(
-        f", {right:.3f} of them right{' with passages' * bool(side)}"
-        for side, right in rights.items()
-        if right is not None
-    )
-    emit(
-        {
-            **{f"{side}quizzes": some for side, some in counts.items()},
-            **{f"{side}right": right for side, right in rights.items()},
-            "tries": tries,
-            "left_out": found.left_out,
-        },
-        [f"{counts['']} quizzes, {tries} answers each{notes}: {out / _QUIZZES}"],
-        as_json=as_json,
-    )
+    figures: dict[str, Any] = {"tries": tries, "left_out": found.left_out}
+    summary = f"{tries} answers each"
+    for side, beside in (("", ""), *([("retrieved ", " with passages")] if searched is not None else [])):
+        some = [quiz for quiz in found.quizzes if (quiz.reference is not None) is bool(side)]
+        right = fmean(float(one.accuracy) for one in some) if some else None
+        figures |= {f"{side}quizzes": len(some), f"{side}right": right}
+        summary += "" if right is None else f", {right:.3f} of them right{beside}"
+    emit(figures, [f"{figures['quizzes']} quizzes, {summary}: {out / _QUIZZES}"], as_json=as_json)
     if found.left_out:
         warn(f"{found.left_out} quizzes lack draws that failed; the same command makes them")
         raise typer.Exit(1)

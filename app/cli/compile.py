@@ -14,14 +14,14 @@ import typer
 from rich.text import Text
 
 from keqa.cli.console import emit, status, table
-from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, invocation, option, refuse_empty
+from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, invocation, option
 from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
     INDEX,
+    AskingOptions,
     KeqaOptions,
     LanguageModels,
-    check_models,
     lm_option,
     open_retriever,
     refuse_idle,
@@ -32,7 +32,6 @@ from keqa.storage.files import check_writable
 from keqa.storage.redaction import visible, without_keys
 
 if TYPE_CHECKING:
-    from keqa.evaluation.reproduction.estimate import Estimate
     from keqa.optimize.options import Split
     from keqa.optimize.report import Report
     from keqa.programs.build import Parts
@@ -47,7 +46,7 @@ _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utilit
 
 
 @dataclass(frozen=True)
-class LearningOptions:
+class LearningOptions(AskingOptions):
     """How to compile; see `keqa.optimize.options.Options`."""
 
     panel = "Learning"
@@ -85,7 +84,7 @@ class LearningOptions:
     in_flight: int = IN_FLIGHT
 
     def check(self) -> None:
-        check_models(self)
+        super().check()
         left_out = "--no-boundary" if self.no_boundary else "--no-tuning" if self.no_tuning else None
         if left_out is not None and self.boundary_tries != LearningOptions.boundary_tries:
             why = f"--boundary-tries is that of the boundary model, which {left_out} leaves out"
@@ -127,7 +126,7 @@ class SourceOptions:
     limit: int | None = option("Use the first so many training questions.", min=1)
     val_limit: int | None = option("Use the first so many validation questions.", min=1)
 
-    def check(self, spec: Spec, lm: str | None) -> None:
+    def refuse_contradictions(self, spec: Spec, lm: str | None) -> None:
         """Refuse what contradicts itself, could have no effect, or would be asked in vain."""
         from keqa.cli.running import refuse_no_index
 
@@ -193,6 +192,7 @@ class PriceOptions:
         as_json: bool,
     ) -> None:
         """Say what it will cost, and ask where that may be above the limit."""
+        from keqa.evaluation.reports.render import Rendered
         from keqa.evaluation.reproduction.estimate import estimate_compilation, estimates
 
         # The model that ships costs seconds.
@@ -200,21 +200,18 @@ class PriceOptions:
             return
         with status().status("rehearsing…"):
             try:
-                found = estimate_compilation(spec, parts, questions, models, learning)
+                grid = estimates([estimate_compilation(spec, parts, questions, models, learning)])
             except TooManyFailuresError as error:
                 raise InputError(f"what it will cost cannot be estimated: {error}") from error
         further = [f"What {work} holds is not asked again."] if any(work.glob("*")) else []
         if learning["optimizer"] not in ("bootstrap", "none"):
             further.append(f"What {learning['optimizer']} itself asks is not in it.")
         if self.dry_run:
-            from keqa.evaluation.reports.render import Rendered
-
-            grid = estimates([found])
             emit({grid.name: grid.records}, [Rendered(grid), *further], as_json=as_json)
             return
-        most = _dollars(found)[1]
-        status().print(" ".join([_expected(found), *further]), soft_wrap=True)
-        if self.yes or most is None or most <= self.limit_cost:
+        status().print(Rendered(grid), *further)
+        most = grid.records[0]["US dollars most"]
+        if self.yes or not isinstance(most, float) or most <= self.limit_cost:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise InputError(
@@ -231,6 +228,7 @@ def compile_command(
     program: str | None = option(
         "A compiled program to begin from, such as one with demonstrations that finetune shall learn from.",
         "-p",
+        place=":",
         rich_help_panel="Method",
     ),
     method: str = option(
@@ -265,10 +263,7 @@ def compile_command(
 
     settings = options.settings()
     spec = _method_of(method, settings, models)
-    check_models(models)
-    source.check(spec, models.lm)
-    learning.check()
-    refuse_empty("--program", program)
+    source.refuse_contradictions(spec, models.lm)
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
     from keqa.programs.build import Parts, make, merged, own_of
@@ -352,25 +347,6 @@ def _method_of(method: str, settings: Mapping[str, Any], models: LanguageModels)
         )
     refuse_foreign(settings, [spec], models)
     return spec
-
-
-def _expected(found: Estimate) -> str:
-    least, most, dollars = found.total.least, found.total.most, _dollars(found)
-    paid = "at a price that is not known" if None in dollars else f"${dollars[0]:,.2f} to ${dollars[1]:,.2f}"
-    tokens = f"{least.read + least.written:,.0f} to {most.read + most.written:,.0f} tokens"
-    return (
-        f"Compiling will take about {least.calls:,.0f} to {most.calls:,.0f} LM calls and {tokens}, {paid} "
-        f"({', '.join(found.bounds)}; rehearsed without them)."
-    )
-
-
-def _dollars(found: Estimate) -> tuple[float | None, float | None]:
-    """At least and at most; None where a price is not known."""
-    from keqa.evaluation.reproduction.estimate import price
-
-    ends = [(price(model, of.least), price(model, of.most)) for model, of in found.bounds.items()]
-    least, most = ([one for one in end if one is not None] for end in zip(*ends, strict=True))
-    return (sum(least), sum(most)) if len(least) == len(ends) else (None, sum(most) if most else None)
 
 
 def _shown(report: Report) -> Iterator[Any]:

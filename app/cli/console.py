@@ -5,9 +5,7 @@ key (see `keqa.storage.redaction`). Text is plain: brackets and colons in it are
 """
 
 import sys
-import threading
 from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -122,50 +120,28 @@ def complain(error: Exception) -> None:
 
 
 class Bars:
-    """A bar for each step, and how many LM calls were made so far, but for those that a cache answered.
-
-    It counts as DSPy's usage tracker; DSPy's own would keep what every call of a long run has used.
-    """
+    """A bar for each step."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[calls]}{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-        )
+        step, note = (TextColumn(f"{{task.{of}}}", markup=False) for of in ("description", "fields[note]"))
+        columns = (step, BarColumn(), MofNCompleteColumn(), note, TimeElapsedColumn())
         self._bar = Progress(*columns, console=status(), transient=True)
         self._tasks: dict[str, TaskID] = {}
-        self.calls, self._lock = 0, threading.Lock()
 
     def __enter__(self) -> "Bars":
-        import dspy
-
-        self._ends = ExitStack()
-        self._ends.enter_context(dspy.context(usage_tracker=self))
-        self._ends.enter_context(self._bar)
+        self._bar.start()
         return self
 
-    def __exit__(self, *ended: Any) -> None:
-        self._ends.__exit__(*ended)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Bars":
-        # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
-        return self
-
-    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        with self._lock:
-            self.calls += 1
+    def __exit__(self, *ended: object) -> None:
+        self._bar.stop()
 
     def report(self, step: str, done: int, total: int, note: str = "") -> None:
         """Show progress as `keqa.optimize.asking.Progress` reports it, with a note where there is one."""
         if step not in self._tasks:
-            self._tasks[step] = self._bar.add_task(step, total=total, calls="", note="")
-        calls = f"{self.calls:,} LM calls in all"
-        self._bar.update(self._tasks[step], completed=done, total=total, calls=calls, note=note and f"; {note}")
+            self._tasks[step] = self._bar.add_task(step, total=total, note="")
+        self._bar.update(self._tasks[step], completed=done, total=total, note=note)
 
     def advance(self, step: str, total: int) -> None:
         done = self._bar.tasks[self._tasks[step]].completed if step in self._tasks else 0

@@ -94,8 +94,8 @@ class _Declared:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each field of its groups as an option; it is called with the groups.
 
-    A group whose annotation names a panel of the help stands there. `invocation` gives the command as it was given
-    from then on.
+    A group whose annotation names a panel of the help stands there; one with a method ``check`` refuses there what
+    contradicts itself. `invocation` gives the command as it was given from then on.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
@@ -117,6 +117,10 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             left = {**values, **{name: context for name, hint in hints.items() if hint is typer.Context}}
             made = {name: _made(group, left) for name, group in groups.items()}
             try:
+                for name, one in declared.items():
+                    _refuse_empty(one, values.get(name))
+                for group in made.values():
+                    _check(group)
                 return command(**left, **made)
             except MisplacedOptionError as error:
                 # A file or a variable sets an option for all commands: it is taken where it means something.
@@ -138,10 +142,19 @@ def flag_of(name: str) -> str:
     return "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
 
 
-def refuse_empty(flag: str, value: str | None) -> None:
-    """Refuse an option that was given and holds nothing: its default would be taken for it in silence."""
-    if value is not None and not value.strip():
-        raise InputError(f"{flag} is empty: give it a value, or leave it out")
+def _refuse_empty(one: "_Declared", value: Any) -> None:
+    """Refuse an option that names something and is empty: its default would be taken for it in silence."""
+    about = one.about.metadata
+    if about["kind"] == "option" and about["place"] is not None and isinstance(value, str) and not value.strip():
+        raise InputError(f"{flag_of(one.name)} is empty: give it a value, or leave it out")
+
+
+def _check(group: Any) -> None:
+    for inner in (getattr(group, one.name) for one in fields(group)):
+        if is_dataclass(inner):
+            _check(inner)
+    if hasattr(group, "check"):
+        group.check()
 
 
 def given(*groups: Any) -> dict[str, Any]:

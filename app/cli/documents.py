@@ -14,7 +14,6 @@ from keqa.cli.options import (
     LanguageModel,
     MethodOptions,
     QuestionOptions,
-    check_models,
     open_retriever,
 )
 from keqa.errors import InputError
@@ -47,7 +46,6 @@ def documents(
     from keqa.cli.running import questions_of
     from keqa.evaluation.documents import make_documents
 
-    check_models(model)
     if source != "index" and index is not None:
         raise MisplacedOptionError(f"--index is for --from index, not for --from {source}", "--index")
     if source != "lm" and model.lm is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.console import UNANSWERED, emit, results, warn, warn_of_many
+from keqa.cli.console import UNANSWERED, emit, warn, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, argument, given, option
 from keqa.cli.options import AS_JSON, EvaluationOptions, RiskOptions, RunOptions
 from keqa.errors import InputError
@@ -36,13 +36,16 @@ def evaluate(
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
     server that is away.
     """
-    from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
+    from keqa.cli.running import evaluate_methods, figures, none_answered, warn_of_failures
+    from keqa.evaluation.reports import entries_of, printed, read_brief
     from keqa.programs.registry import parse_spec
 
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
     rows = evaluate_methods([spec], options, held=spec)
-    emit(figures(rows)[0], [run_table(rows), f"Each question in full: {rows[0].path}"], as_json=as_json)
+    path = rows[0].path
+    shown = () if as_json else (*printed(entries_of([read_brief(path)])), f"Each question in full: {path}")
+    emit(figures(rows)[0], shown, as_json=as_json)
     if not as_json:
         warn_of_failures(rows)
     if none_answered(rows):
@@ -81,14 +84,13 @@ def compare(
     code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
     first, such as a server that is away.
     """
-    from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
+    from keqa.cli.running import evaluate_methods, figures, none_answered, warn_of_failures
+    from keqa.evaluation.reports import entries_of, printed, read_brief, write
     from keqa.programs.registry import parse_spec
 
-    files = run_files(methods)
-    left_out = False
+    files, rows, left_out = run_files_of(methods), [], False
     if files is None:
         specs = [parse_spec(method) for method in methods]
-        options.risk.check()
         held = held_spec(specs, options.risk)
         specs += [] if held is None else [held]
         rows = evaluate_methods(specs, options, held=held, leave_out=True)
@@ -97,21 +99,15 @@ def compare(
             raise typer.Exit(UNANSWERED)
         files = [row.path for row in rows]
         warn_of_failures(rows)
-        emit(figures(rows), [run_table(rows)], as_json=as_json)
     elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
         why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
         raise MisplacedOptionError(why, *flags)
-    from keqa.evaluation.reports import entries_of, further, read_brief, table, write
-
     entries = entries_of([read_brief(file) for file in files])
     report = options.run.out / "report"
     written = write(report, entries)
     if older := sorted({one.stem.removesuffix("-points") for one in {*report.glob("*.csv")}.difference(written)}):
         warn(f"{report} still holds tables of an earlier comparison, which are not of these runs: {', '.join(older)}")
-    if not as_json:
-        for one in (table(entries), *further(entries)):
-            results().print(one)
-        results().print(f"Tables and figures: {report}", soft_wrap=True)
+    emit(figures(rows), [*printed(entries), f"Tables and figures: {report}"], as_json=as_json)
     if left_out:
         raise typer.Exit(UNANSWERED)
 
@@ -131,9 +127,9 @@ def held_spec(specs: "Sequence[Spec]", risk: RiskOptions) -> "Spec | None":
     return replace(found[0], label=f"{found[0].label}-risk={risk.risk:g}")
 
 
-def run_files(names: list[str]) -> list[Path] | None:
-    """The run files that are named, by themselves or by their folder; None where methods are."""
-    from keqa.evaluation.run_file import begins_as_run
+def run_files_of(names: list[str]) -> list[Path] | None:
+    """The run files that are named; None where methods are."""
+    from keqa.evaluation.run_file import run_files
     from keqa.programs.registry import METHODS
 
     # A folder may be called like a method, and then has to be written as ./keqa.
@@ -142,17 +138,10 @@ def run_files(names: list[str]) -> list[Path] | None:
         return None
     if len(places) < len(names):
         raise InputError("give run files only, or methods only")
-    found: list[Path] = []
-    for place in places:
-        inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
-        if others := [one for one in inside if place.is_dir() and not begins_as_run(one)]:
-            # Such as the questions, where run files were written beside them.
-            warn_of_many("passed over, for it is no run file: ", list(map(str, others)))
-            inside = [one for one in inside if one not in others]
-        if not (inside and place.exists()):
-            raise InputError(f"{place} holds no run file" if place.exists() else f"{place} is not there")
-        found += inside
-    return list(dict.fromkeys(found))
+    others: list[Path] = []
+    found = run_files(places, key=_order, passed_over=others.append)
+    warn_of_many("passed over, for it is no run file: ", list(map(str, others)))
+    return found
 
 
 def _order(file: Path) -> tuple[int, str]:

@@ -8,22 +8,21 @@ from typing import Any
 
 from keqa.cli.boundary import draw
 from keqa.cli.console import Bars, status, warn
-from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.options import LanguageModels, MethodOptions, open_retriever
 from keqa.cli.reproduce import KBMOptions, PaperOptions
-from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids, write_grids
+from keqa.cli.running import TESTBED, preset_questions, preset_rows
 from keqa.data.example import as_example, as_examples
 from keqa.data.question import quiz_key
 from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_testbed, of_training
-from keqa.evaluation.reports import entries_of
+from keqa.evaluation.reports import entries_of, read_brief, write_grids
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.kbm import kbm_tables
-from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import kbm as design
 from keqa.evaluation.run_file import iter_lines, read_run
-from keqa.lms import address_for, check_model
+from keqa.lms import check_model
 from keqa.optimize.alignment import Settled
 from keqa.optimize.boundary.collect import Collected, from_memory, write_private
 from keqa.optimize.boundary.train import train_light
@@ -41,20 +40,17 @@ _MODEL = "boundary.json"
 _TIMED = ("rag", *(f"kbm-{label}" for label in design.DESIGN["model"]))
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: KBMOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, own: KBMOptions) -> list[Grid]:
     """Run the rows of Table 1 on each set, those of Table 4 with other LMs, and the draws of Figure 2."""
-    check_models(models)
-    check_models(own)
     if models.lm is not None and options.index is None:
         raise InputError("keqa reproduce kbm needs --index, the corpus, beside --lm: only the testbed has its own")
     run = _Run(out, models, options, own)
     if options.dry_run:
-        grids = [run.estimated()]
-    else:
-        check_writable(out, "--out")
-        grids = run.measured()
-        write_grids(grids, out / "tables")
-    show_grids(grids, as_json=as_json)
+        return [run.estimated()]
+    check_writable(out, "--out")
+    grids = run.measured()
+    write_grids(out / "tables", grids)
+    return grids
 
 
 @dataclass(frozen=True)
@@ -131,8 +127,7 @@ class _Run:
     def _asked(self) -> list[tuple[int, LanguageModels, Questions]]:
         """The sets that each language model is asked; other ones than the first those of Table 4 and Figure 9."""
         others = dict.fromkeys(self.options.other_lm or ())
-        model, at = str(self.models.lm), self.models.api_base
-        lms = [self.models, *(LanguageModels(one, address_for(one, None, model, at)) for one in others)]
+        lms = [self.models, *map(self.models.with_another, others)]
         return [
             (number, models, asked)
             for number, models in enumerate(lms)

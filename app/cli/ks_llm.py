@@ -1,17 +1,18 @@
 """``keqa reproduce ks-llm``: the KS-LLM paper's experiments, with a language model of the user's or on the testbed."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
-from keqa.cli.options import LanguageModels, MethodOptions, check_models
+from keqa.cli.options import LanguageModels, MethodOptions
 from keqa.cli.reproduce import KSOptions, PresetOptions
-from keqa.cli.running import TESTBED, preset_questions, preset_rows, show_grids, write_grids
+from keqa.cli.running import TESTBED, preset_questions, preset_rows
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents
 from keqa.evaluation.questions import Questions
+from keqa.evaluation.reports import write_grids
+from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.published import datasets, paper
 from keqa.evaluation.reproduction.experiments import rows_of as planned
 from keqa.evaluation.reproduction.ks_llm_tables import KSRun, ks_llm_tables
@@ -27,13 +28,12 @@ _PASSAGES = 50
 """As many passages of a document are read at most: all of those that are made here."""
 
 
-def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> list[Grid]:
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
-    check_models(models)
     named = options.data or ([TESTBED] if models.lm is None else list(datasets("ks-llm")))
     design = paper("ks-llm")["experiments"]
     settings = _distance(own.similarity) | {"top_k": _PASSAGES, "one_text": own.one_text} | design["settings"]
-    lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
+    lms = [models, *map(models.with_another, dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
         questions = preset_questions(name, options.sample, design["sample"])
@@ -49,8 +49,8 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
                 lm, spec = without_folders(one.name), row.spec
                 runs.append(KSRun(questions.dataset, lm, spec.method.name, spec.arguments, read_run(row.path)))
     grids = ks_llm_tables(runs)
-    write_grids(grids, out / "tables")
-    show_grids(grids, as_json=as_json)
+    write_grids(out / "tables", grids)
+    return grids
 
 
 def _documents(questions: Questions, out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> Path:

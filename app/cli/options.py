@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, make_dataclass
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from keqa.cli.console import status, warn
-from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option, refuse_empty
+from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
@@ -33,21 +33,24 @@ def server_of(flag: str, **further: Any) -> Any:
     return option(f"Address of the server of {flag}.", place=SERVER, **further)
 
 
-def named_models(group: Any) -> list[tuple[str, str | None, str | None]]:
-    """What stands before ``lm`` and ``api_base`` in the names of a group's options, the model and its address."""
-    roles = [one.name.removesuffix("api_base") for one in fields(group) if one.name.endswith("api_base")]
-    return [(role, getattr(group, f"{role}lm"), getattr(group, f"{role}api_base")) for role in roles]
+class AskingOptions:
+    """Options that name language models, each with the server that it has."""
 
+    @property
+    def named_models(self) -> list[tuple[str, str | None, str | None]]:
+        """What stands before ``lm`` and ``api_base`` in the names of options, the model and its address."""
+        group: Any = self
+        roles = [one.name.removesuffix("api_base") for one in fields(group) if one.name.endswith("api_base")]
+        return [(role, getattr(self, f"{role}lm"), getattr(self, f"{role}api_base")) for role in roles]
 
-def check_models(group: Any) -> None:
-    """Refuse an address without its model, which would be ignored in silence, and what is empty."""
-    for role, model, address in named_models(group):
-        lm_flag, address_flag = flag_of(f"{role}lm"), flag_of(f"{role}api_base")
-        refuse_empty(lm_flag, model)
-        refuse_empty(address_flag, address)
-        if address is not None and model is None:
-            why = f"{address_flag} needs {lm_flag}: the model that this server serves"
-            raise MisplacedOptionError(why, address_flag)
+    def check(self) -> None:
+        """Refuse an address without its model, which would be ignored in silence."""
+        for role, model, address in self.named_models:
+            if address is not None and model is None:
+                flag = flag_of(f"{role}api_base")
+                raise MisplacedOptionError(
+                    f"{flag} needs {flag_of(f'{role}lm')}: the model that this server serves", flag
+                )
 
 
 AS_JSON = option("Print the result as JSON and nothing else.", default=False)
@@ -80,7 +83,7 @@ _EMBEDDER = option(
 
 
 @dataclass(frozen=True)
-class LanguageModel:
+class LanguageModel(AskingOptions):
     """A language model, and its server where it has one."""
 
     panel = _MODELS
@@ -129,6 +132,19 @@ class LanguageModels(LanguageModel):
         own = self.name
         return {"task": own, "consistency": self.consistency_lm or own, "utility": self.utility_lm or own}
 
+    def with_another(self, lm: str) -> LanguageModels:
+        """With another language model for the task, whose server the environment names; named judges stay on theirs."""
+        from keqa.lms import address_for
+
+        def address(model: str | None, own: str | None) -> str | None:
+            return model and address_for(model, own, self.name, self.api_base)
+
+        consistency = address(self.consistency_lm, self.consistency_api_base)
+        utility = address(self.utility_lm, self.utility_api_base)
+        known = {self.consistency_lm: consistency, self.utility_lm: utility}
+        judges = {"consistency_api_base": consistency, "utility_api_base": utility}
+        return replace(self, lm=lm, api_base=known.get(lm), **judges)
+
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded."""
         from keqa.lms import address_for
@@ -136,13 +152,13 @@ class LanguageModels(LanguageModel):
 
         check_listening(
             (model, address_for(model, at, self.name, self.api_base))
-            for _, model, at in named_models(self)
+            for _, model, at in self.named_models
             if model is not None
         )
 
 
 @dataclass(frozen=True)
-class BoundaryLMOptions:
+class BoundaryLMOptions(AskingOptions):
     """The language model of a boundary model by itself."""
 
     panel = _MODELS
@@ -161,7 +177,7 @@ class BoundaryLMOptions:
 
 
 @dataclass(frozen=True)
-class JudgeLMOptions:
+class JudgeLMOptions(AskingOptions):
     """The language model that scores open Chinese answers, as KBM's does."""
 
     panel = _MODELS
@@ -177,6 +193,13 @@ class JudgeLMOptions:
         return None if self.judge_lm is None else build_lm(self.judge_lm, api_base=self.judge_api_base)
 
 
+def _check_embedder(options: Any) -> None:
+    """Refuse an embedding model without the program that was compiled with it."""
+    if options.embedder is not None and not options.program:
+        why = "--embedder needs --program: the compiled program whose embedding model it is"
+        raise MisplacedOptionError(why, "--embedder")
+
+
 @dataclass(frozen=True)
 class ProgramOptions:
     """The one program that a command asks, and the index that it searches."""
@@ -189,13 +212,7 @@ class ProgramOptions:
     no_cache: bool = option(
         "Make every call again; by default DSPy's cache answers what was asked before.", default=False
     )
-
-
-def check_embedder(options: Any) -> None:
-    """Refuse an embedding model without the program that was compiled with it."""
-    if options.embedder is not None and not options.program:
-        why = "--embedder needs --program: the compiled program whose embedding model it is"
-        raise MisplacedOptionError(why, "--embedder")
+    check = _check_embedder
 
 
 def _of_settings() -> list[tuple[str, Any, Any]]:
@@ -267,6 +284,7 @@ class MethodOptions(KeqaOptions):
         shown=False,
     )
     embedder: str | None = _EMBEDDER
+    check = _check_embedder
 
 
 @dataclass(frozen=True)
@@ -355,7 +373,6 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None,
     from keqa.retrievers.engines import open_index
     from keqa.testbed.index import as_benchmark, holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
-    refuse_empty("--index", index)
     if index is None and engine == "dense":
         return open_dense_encyclopedia()
     if index is None and engine == "hybrid":
@@ -392,9 +409,6 @@ class AskedOptions:
         from keqa.retrievers.watching import WatchedRetriever
 
         program, models, settings = self.program, self.models, self.method.settings()
-        check_embedder(program)
-        check_models(models)
-        self.risk.check()
         with status().status("opening…"):
             models.check_listening()
             retriever: Retriever = open_retriever(program.index, models.lm)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
-from keqa.cli.declare import MisplacedOptionError, invocation, refuse_empty
-from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_retriever
+from keqa.cli.declare import MisplacedOptionError, invocation
+from keqa.cli.options import LanguageModels, MethodOptions, open_retriever
 from keqa.cli.reproduce import PaperOptions
-from keqa.cli.running import compiling, preset_rows, show_grids
+from keqa.cli.running import compiling, preset_rows
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_name, of_training, without_learned
@@ -28,7 +28,7 @@ from keqa.evaluation.reproduction import training as learning
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.run_file import iter_lines
-from keqa.lms import Roles, address_for, build_lm, check_model, check_reachable
+from keqa.lms import Roles, build_lm, check_model, check_reachable
 from keqa.programs.build import Parts, make, own_of
 from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import METHODS, Method, Spec
@@ -41,26 +41,20 @@ from keqa.storage.files import check_writable
 _REFERENCE = "utility reference R"
 
 
-def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PaperOptions, _: None) -> list[Grid]:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
-    design.check_labels(plan.experiments, plan.out)
     _check_models(plan)
     if options.dry_run:
-        grids = [_estimated(plan)]
-    else:
-        learning.publish_questions(out / "questions.json", plan.training, plan.questions, 0)
-        grids = _measured(_learned(plan))
-    show_grids(grids, as_json=as_json)
+        return [_estimated(plan)]
+    learning.publish_questions(out / "questions.json", plan.training, plan.questions)
+    return _measured(_learned(plan))
 
 
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
-    check_models(models)
-    check_models(options)
-    refuse_empty("--embedder", options.embedder)
     if options.no_reference and (options.program is not None or options.embedder or options.train):
         raise InputError(
             "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"
@@ -92,24 +86,7 @@ class Plan:
         return self.options.dense_index if one.dense else self.options.index
 
     def models_of(self, other: int | None) -> LanguageModels:
-        """The language models of an experiment, which may have another LM for the task; named discriminators stay."""
-        models = self.models
-        if other is None:
-            return models
-
-        def address(model: str | None, own: str | None) -> str | None:
-            return model and address_for(model, own, str(models.lm), models.api_base)
-
-        consistency = address(models.consistency_lm, models.consistency_api_base)
-        utility = address(models.utility_lm, models.utility_api_base)
-        known = {models.consistency_lm: consistency, models.utility_lm: utility}
-        return replace(
-            models,
-            lm=self.others[other],
-            api_base=known.get(self.others[other]),
-            consistency_api_base=consistency,
-            utility_api_base=utility,
-        )
+        return self.models if other is None else self.models.with_another(self.others[other])
 
     @property
     def of_all(self) -> dict[str, Any]:
@@ -320,7 +297,7 @@ def _measured(plan: Plan) -> list[Grid]:
     labels, labelled_by = _labels(plan, entries)
     more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
     place = plan.out / "tables"
-    status().print(f"{len(write(place, entries, more=more))} files in {place}", soft_wrap=True)
+    status().print(f"{len(write(place, entries, more))} files in {place}", soft_wrap=True)
     return [*tables(entries), *more]
 
 

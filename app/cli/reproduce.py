@@ -21,6 +21,7 @@ from keqa.cli.options import (
     IN_FLIGHT,
     INDEX,
     RETRY_FAILED,
+    AskingOptions,
     JudgeLMOptions,
     LanguageModels,
     RunOptions,
@@ -80,7 +81,7 @@ class PresetLearningOptions(PresetOptions):
 
 
 @dataclass(frozen=True)
-class PaperOptions(PresetLearningOptions):
+class PaperOptions(PresetLearningOptions, AskingOptions):
     """The options of the preset paper, beside its language models."""
 
     panel = "The preset paper"
@@ -206,8 +207,10 @@ def reproduce(
         elif preset is None and other != "paper":
             _refuse(flags, f"is for the preset {other}, keqa reproduce {other}: leave it out")
     if preset is not None:
+        from keqa.cli.running import show_grids
+
         run = import_module(f"keqa.cli.{preset.replace('-', '_')}").reproduce
-        run(out or Path("runs") / preset, models, paper, groups[preset], as_json=as_json)
+        show_grids(run(out or Path("runs") / preset, models, paper, groups[preset]), as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 

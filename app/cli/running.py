@@ -1,9 +1,8 @@
 """Running methods from the command line: what the options name, and a bar for each method."""
 
 import functools
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,6 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
-    check_embedder,
-    check_models,
-    named_models,
     open_retriever,
     refuse_idle,
     setting_of,
@@ -27,10 +23,9 @@ from keqa.cli.options import (
 from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
-from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
-from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
-from keqa.evaluation.reports.render import Rendered, to_markdown
-from keqa.evaluation.tally import MARK, Tally, overlap_notes
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.render import Rendered
+from keqa.evaluation.tally import Tally
 from keqa.lms import check_reachable
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
@@ -84,7 +79,7 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec], models: L
         flag, methods = flag_of(foreign[0]), ", ".join(spec.label for spec in specs)
         raise MisplacedOptionError(f"{flag} means nothing to {methods}: leave it out", flag)
     asked = set().union(*(roles_of(spec.method) for spec in specs))
-    for role, model, _ in named_models(models):
+    for role, model, _ in models.named_models:
         if model is not None and role and role.removesuffix("_") not in asked:
             flags, named = [flag_of(f"{role}{what}") for what in ("lm", "api_base")], ", ".join(sorted(asked))
             methods = ", ".join(spec.label for spec in specs)
@@ -95,8 +90,6 @@ def evaluate_methods(
     specs: Sequence[Spec], options: EvaluationOptions, *, held: Spec | None, leave_out: bool = False
 ) -> list[Row]:
     """Ask methods the questions of a command; the rows are in the order of the methods."""
-    options.risk.check()
-    check_embedder(options.method)
     try:
         check_programs(specs, options.method.program)
     except InputError as error:
@@ -153,16 +146,12 @@ def rows_of(
                 bars.say(message)
 
         check_writable(run.out, "--out")
-        check_models(models)
         if questions.dataset != TESTBED and options.index is None:
             refuse_no_index(specs, models.lm)
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
-        searching: AbstractContextManager[Retriever] = nullcontext(retriever)
-        if not run.no_cache:
-            # What was found before is kept where runs share their calls.
-            searching = CachingRetriever(retriever, run.out / "retrievals.sqlite")
-        with CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache, searching as searched:
+        # What was found before is kept where runs share their calls.
+        with _kept(None if run.no_cache else run.out, retriever) as (cache, searched):
             own = own_of(models.lm)
             ended = compare(
                 specs,
@@ -186,14 +175,20 @@ def rows_of(
 @contextmanager
 def compiling(folder: Path, retriever: Retriever, before: str = "") -> Iterator[tuple[Bars, Retriever]]:
     """A bar for each step, and calls and searches kept in a folder, from which those of a question are after a kill."""
-    calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
-    with (
-        Bars() as bars,
-        CallCache(calls) as cache,
-        cache.installed(),
-        CachingRetriever(retriever, searches) as searched,
-    ):
+    with Bars() as bars, _kept(folder, retriever, before) as (cache, searched), cache.installed():
         yield bars, searched
+
+
+@contextmanager
+def _kept(folder: Path | None, retriever: Retriever, before: str = "") -> Iterator[tuple[CallCache, Retriever]]:
+    """A cache of calls, and a retriever that keeps its searches: in a folder, or where there is none, nowhere."""
+    if folder is None:
+        with CallCache(None) as cache:
+            yield cache, retriever
+        return
+    calls, searches = (folder / f"{before}{name}.sqlite" for name in ("calls", "retrievals"))
+    with CallCache(calls) as cache, CachingRetriever(retriever, searches) as searched:
+        yield cache, searched
 
 
 def preset_questions(name: str, sample: int | None, usual: int) -> Questions:
@@ -235,73 +230,6 @@ def standing(tally: Tally) -> str:
     return ", ".join([*scores, *costs, *(f"{number} {name}" for name, number in counts if number)])
 
 
-_SPENT = {"samples": "LM calls", "calls": "sent"}
-_SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
-_WRITTEN = ("citation recall", "citation precision", "answer contained", "list recall", "list precision")
-_POLAR_NOTE = "ACC is of yes/no questions and choices alone; F1 and EM are of all questions, these among them."
-_WRITTEN_NOTE = (
-    "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
-    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; answer "
-    "contained, the share of the texts with a gold answer; recall and precision of lists by their members."
-)
-_IMPAIRED = (
-    "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
-    "Untouched are the questions that neither failed nor are impaired, with their scores over these alone."
-)
-_UNTOUCHED = "Untouched by failures: all {} questions."
-
-
-def run_table(rows: Sequence[Row]) -> Rendered:
-    """The runs side by side: scores, and costs of a question."""
-    impaired = any(row.tally.impaired for row in rows)
-    touched = impaired or any(row.tally.failed for row in rows)
-    counts = ("failed", *(["impaired"] if impaired else []))
-    # Only yes/no questions and choices have an accuracy.
-    scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
-    written = [name for name in _WRITTEN if any(row.tally.mean(name) is not None for row in rows)]
-    declined = any(row.tally.declining.shown for row in rows)
-    shown = []
-    for tally, label in ((row.tally, row.spec.label) for row in rows):
-        spent = {"retrievals": 2, "samples": 1, "calls": 1, "tokens": 0}
-        shown.append(
-            [
-                ("run", text(f"{label}{MARK if tally.learned_from else ''}")),
-                *((name, number(tally.mean(key))) for name, key in scores.items()),
-                *((name, number(tally.mean(name))) for name in written),
-                *(declining(tally.declining) if declined else ()),
-                *((name, count(getattr(tally, name))) for name in counts),
-                *(_untouched(tally, scores) if touched else ()),
-                *(
-                    (_SPENT.get(name, name), number(tally.a_question(getattr(tally.cost, name)), digits))
-                    for name, digits in spent.items()
-                ),
-            ]
-        )
-    note = (
-        "Retrievals, LM calls and tokens are for one question; sent are the requests that no cache answered, of which "
-        "one may carry several calls."
-    )
-    whole = {row.tally.done for row in rows}
-    known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
-    apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (
-        note,
-        *([_POLAR_NOTE] if "ACC" in scores else []),
-        *([_WRITTEN_NOTE] if written else []),
-        *([DECLINING_NOTE] if declined else []),
-        apart,
-        *overlap_notes(known),
-    )
-    return Rendered(table("runs", "", shown, *notes))
-
-
-def _untouched(tally: Tally, scores: Mapping[str, str]) -> Iterator[Named]:
-    """How many questions no failure touched, and the scores over them."""
-    yield "untouched", Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
-    for name, key in scores.items():
-        yield f"untouched {name}", number(tally.untouched_mean(key))
-
-
 def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
     """Say what failed, by the kind of error, and what to do about it."""
     for label, tally in ((row.spec.label, row.tally) for row in rows):
@@ -317,17 +245,8 @@ def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
     emit({grid.name: grid.records for grid in grids}, map(Rendered, grids), as_json=as_json)
 
 
-def write_grids(grids: Sequence[Grid], folder: Path) -> None:
-    """Write tables as Markdown, and their unrounded values as JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for grid in grids:
-        (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
-        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
-        (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
-
-
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The same as JSON."""
+    """The sums over runs as JSON."""
     shares = ("coverage", "right_of_answered", "right_to_decline", "unanswered_ratio")
     return [
         {

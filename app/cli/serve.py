@@ -147,7 +147,7 @@ def serve(
         sync=sync,
         about=about_of(program, roles),
         story=cast("Story", server.story),
-        conversations=Conversations() if keeps else None,
+        conversations=Conversations(kept=keeps),
         intake=Intake(index, folder, most) if server.add_documents and index and folder else None,
     )
     with listen(server.host, server.port) as port:

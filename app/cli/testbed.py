@@ -138,6 +138,7 @@ def demo(
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
     from keqa.evaluation.demo import COMPILED, run_demo
+    from keqa.evaluation.reports.parts import untouched_note
 
     with Bars() as bars:
         bars.report("loading the language model", 0, 1)
@@ -152,7 +153,8 @@ def demo(
         f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero."
     )
     ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
-    shown = (_demo_table(rows), Text(note, "dim"), Text(_untouched(rows), "dim"), f"One question in full: {ask}")
+    untouched = untouched_note([row.entry for row in rows])
+    shown = (_demo_table(rows), Text(note, "dim"), Text(untouched, "dim"), f"One question in full: {ask}")
     emit(_figures(rows), shown, as_json=as_json)
     if any(_failed(row) == len(row.lines) for row in rows):
         raise typer.Exit(UNANSWERED)
@@ -179,6 +181,9 @@ def _demo_table(found: Sequence[MethodResult]) -> Table:
     )
 
 
+_UNTOUCHED = ("untouched", "untouched_f1", "untouched_em")
+
+
 def _failed(row: MethodResult) -> int:
     return sum(line.failed for line in row.lines)
 
@@ -188,22 +193,8 @@ def _written(of: Interval, *, signed: bool = False) -> Text:
     return Text.assemble(f"{of.mean:{sign}.2f}{star}\n", (f"{of.low:{sign}.2f}…{of.high:{sign}.2f}", "dim"))
 
 
-def _untouched(rows: Sequence[MethodResult]) -> str:
-    """The scores over the questions that no failure touched, where these are not all."""
-    from keqa.evaluation.reports.questions import measure
-
-    untouched, questions = [], len(rows[-1].lines)
-    for row in (row for row in rows if len(row.untouched) < questions):
-        means = (measure(name, row.untouched) for name in ("f1", "em"))
-        f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in means)
-        untouched.append(f"{row.method} {len(row.untouched)} (F1 {f1}, EM {em})")
-    if not untouched:
-        return f"Untouched by failures: all {questions} questions of every row."
-    return f"Untouched by failures, of {questions}: {'; '.join(untouched)}; all of the other rows."
-
-
 def _figures(found: Sequence[MethodResult]) -> dict[str, Any]:
-    from keqa.evaluation.reports.questions import measure
+    from keqa.evaluation.reports.parts import untouched
 
     rows = [
         {
@@ -214,8 +205,7 @@ def _figures(found: Sequence[MethodResult]) -> dict[str, Any]:
             "tokens_per_question": row.mean("tokens"),
             "seconds_per_question": row.seconds / len(row.lines),
             "failed": _failed(row),
-            "untouched": len(row.untouched),
-            **{f"untouched_{name}": measure(name, row.untouched) for name in ("f1", "em")},
+            **{name: cell.value for name, (_, cell) in zip(_UNTOUCHED, untouched(row.entry), strict=True)},
         }
         for row in found
     ]

@@ -94,15 +94,16 @@ def application(
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
     """
+    kept = conversations or Conversations(kept=False)
     page = {
         "documents": None if documents is None else _DOCUMENTS,
         "secured": token is not None,
         "writes": answers.writes,
-        "conversations": None if conversations is None else _KEPT,
+        "conversations": _KEPT if kept.kept else None,
         "adds": None if intake is None else {"path": _DOCUMENTS, "most": intake.most, "kinds": intake.kinds},
     }
     tools = mcp_server(answers)
-    routes = _Routes(answers, about, document("ask", "KEQA", page, served=True), story, conversations)
+    routes = _Routes(answers, about, document("ask", "KEQA", page, served=True), story, kept)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -141,7 +142,7 @@ def application(
             return JSONResponse(await intake.add(name, await request.body()))
 
         api.add_api_route(_DOCUMENTS, added, methods=["POST"])
-    if conversations is not None:
+    if kept.kept:
         api.add_api_route(_KEPT, routes.listed)
         api.add_api_route(_KEPT + "/{name}", routes.resumed)
         api.add_api_route(_KEPT + "/{name}", routes.deleted, methods=["DELETE"])
@@ -151,18 +152,10 @@ def application(
     for kind in (HTTPException, ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
     paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, f"{_MODELS}/{MODEL}", OPEN, _METRICS, _MCP, _DOCUMENTS, _KEPT)
-    opened_below = f"{_DOCUMENTS}/" if documents is not None else ""
-    larger = {} if intake is None else {_DOCUMENTS: intake.most}
-    guard = Guard(
-        api,
-        answers.limits,
-        answers.metrics,
-        paths=paths,
-        token=token,
-        hosts=hosts,
-        opened=opened_below,
-        larger=larger,
-    )
+    how: dict[str, Any] = {"paths": paths, "token": token, "hosts": hosts}
+    how["opened"] = f"{_DOCUMENTS}/" if documents is not None else ""
+    how["larger"] = {} if intake is None else {_DOCUMENTS: intake.most}
+    guard = Guard(api, answers.limits, answers.metrics, **how)
     if documents is not None:
         routes.ticket = guard.ticket
     return guard
@@ -186,9 +179,7 @@ class _Routes:
     ticket: Callable[[str], str] | None = None
     """Where documents are given out, what a link to one carries."""
 
-    def __init__(
-        self, answers: Answers, about: str, page: Page, story: Story, conversations: Conversations | None
-    ) -> None:
+    def __init__(self, answers: Answers, about: str, page: Page, story: Story, conversations: Conversations) -> None:
         self._answers, self._about, self._page, self._story = answers, about, page, story
         self._conversations = conversations
         self._model = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": "keqa"}
@@ -251,7 +242,7 @@ class _Routes:
     ) -> tuple[Asked, str, Callable[[Hears], Awaitable[QuestionRecord]]]:
         """The question as one of a conversation that is kept: an empty name begins one."""
         kept = self._conversations
-        if kept is None:
+        if not kept.kept:
             raise ProblemError(400, "this server keeps no conversations", param="conversation")
         before = await asyncio.to_thread(kept.read, name) if name else kept.begin(asked.question, self._about)
         asked = self._answers.check(**{**body, "history": before.history})
@@ -283,17 +274,13 @@ class _Routes:
 
         return asked, event({"kind": "Kept", "conversation": talk.about.id, "said": ""}), ask
 
-    def _of_conversations(self) -> Conversations:
-        assert self._conversations is not None, "these routes are there where conversations are kept"
-        return self._conversations
-
     async def listed(self) -> Response:
-        found = await asyncio.to_thread(self._of_conversations().listed)
+        found = await asyncio.to_thread(self._conversations.listed)
         return JSONResponse({"conversations": [one.model_dump() for one in found]})
 
     async def resumed(self, request: Request, name: str) -> Response:
         """A conversation, for the page to go on with, or as a file."""
-        talk = await asyncio.to_thread(self._of_conversations().read, name)
+        talk = await asyncio.to_thread(self._conversations.read, name)
         form = request.query_params.get("form", "json")
         if form in ("html", "md"):
             text = exported(talk, "html" if form == "html" else "md", self._links(request))
@@ -302,12 +289,31 @@ class _Routes:
         return JSONResponse(for_page(talk))
 
     async def deleted(self, name: str) -> Response:
-        await asyncio.to_thread(self._of_conversations().delete, name)
+        await asyncio.to_thread(self._conversations.delete, name)
         return JSONResponse({"deleted": name})
 
-    def _stream(self, *events: Any) -> Response:
+    def _stream(
+        self,
+        asked: Asked,
+        begun: str,
+        end: Callable[[asyncio.Future[Any]], Iterator[str]],
+        shown: Callable[[Progress], str],
+        ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
+    ) -> Response:
+        """The events of a question: that it has begun, what happens, signs of life, and its end."""
         self._answers.refuse_if_full()
-        return StreamingResponse(_events(self._answers, *events), media_type="text/event-stream")
+
+        async def events() -> AsyncIterator[str]:
+            yield begun
+            async with aclosing(self._answers.followed(asked, KEEP_ALIVE, ask)) as following:
+                async for one in following:
+                    if isinstance(one, asyncio.Future):
+                        for last in end(one):
+                            yield last
+                    else:
+                        yield ALIVE if one is None else shown(one)
+
+        return StreamingResponse(events(), media_type="text/event-stream")
 
     async def page(self) -> Response:
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
@@ -346,24 +352,3 @@ async def _json_body(request: Request) -> bytes:
 def _check_type(request: Request, wanted: str) -> None:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != wanted:
         raise ProblemError(415, f"the Content-Type must be {wanted}")
-
-
-async def _events(
-    answers: Answers,
-    question: Asked,
-    begun: str,
-    end: Callable[[asyncio.Future[Any]], Iterator[str]],
-    shown: Callable[[Progress], str],
-    ask: Callable[[Hears], Awaitable[QuestionRecord]] | None = None,
-) -> AsyncIterator[str]:
-    """The events of a question: that it has begun, what happens, signs of life, and its end."""
-    yield begun
-    async with aclosing(answers.followed(question, KEEP_ALIVE, ask)) as following:
-        async for one in following:
-            if one is None:
-                yield ALIVE
-            elif isinstance(one, asyncio.Future):
-                for last in end(one):
-                    yield last
-            else:
-                yield shown(one)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,8 @@ from starlette.routing import Route
 
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine
-from keqa.evaluation.run_file import begins_as_run, placed_lines, read_header
+from keqa.evaluation.run_file import placed_lines, read_header, run_files
+from keqa.evaluation.tally import Tally
 from keqa.page import document, document_parts, story_data
 from keqa.server.guard import PAGE, Guard
 from keqa.server.limits import Metrics, ServerLimits
@@ -44,8 +44,8 @@ class _Row:
 class _RunOf:
     path: Path
     header: RunHeader
+    tally: Tally
     places: dict[int, range] = field(default_factory=dict)
-    sums: dict[int, Counter[str]] = field(default_factory=dict)
 
 
 class Runs:
@@ -53,7 +53,7 @@ class Runs:
 
     def __init__(self, files: Iterable[Path | str]) -> None:
         self._rows: list[_Row] = []
-        self._runs = [_RunOf(path, read_header(path)) for path in run_files(files)]
+        self._runs = [_RunOf(path, header := read_header(path), Tally(len(header.ids))) for path in run_files(files)]
         # Of two files of one name, a line of each may have an id that the other's has, too.
         known: dict[tuple[str, str, int], int] = {}
         for number, run in enumerate(self._runs):
@@ -63,7 +63,7 @@ class Runs:
                     cells: list[list[Any] | None] = [None] * len(self._runs)
                     self._rows.append(_Row(line.id, line.question, line.answers, line.kind, cells))
                 run.places[row] = place
-                run.sums[row] = _sums(line)
+                run.tally.add(line)
                 self._rows[row].cells[number] = [outcome(line), line.answer or ""]
 
     def __str__(self) -> str:
@@ -110,27 +110,16 @@ class Runs:
         return document_parts("runs", "KEQA: runs", overview, blocks)
 
     def _brief(self, run: _RunOf) -> dict[str, Any]:
-        asked, sums = len(run.sums), Counter[str]()
-        for one in run.sums.values():
-            sums.update(one)
+        of, cost = run.tally, run.tally.cost
         alike = sum(one.header.label == run.header.label for one in self._runs)
         label = run.header.label if alike == 1 else str(run.path.with_suffix(""))
+        spent = {"calls": cost.samples, "retrievals": cost.retrievals, "tokens": cost.tokens}
         return {
             "label": label,
-            **{"method": run.header.method, "asked": asked, "failed": sums["failed"]},
-            **{name: sums[name] / asked if asked else None for name in ("em", "f1")},
-            **{name: sums[name] / max(1, asked) for name in ("calls", "retrievals", "tokens")},
+            **{"method": run.header.method, "asked": of.done, "failed": of.failed},
+            **{name: of.mean(name) for name in ("em", "f1")},
+            **{name: of.a_question(count) for name, count in spent.items()},
         }
-
-
-def run_files(given: Iterable[Path | str]) -> list[Path]:
-    found: list[Path] = []
-    for path in map(Path, given):
-        inside = [one for one in sorted(path.glob("*.jsonl")) if begins_as_run(one)] if path.is_dir() else [path]
-        if not inside:
-            raise InputError(f"there is no run file in {path}: keqa evaluate and keqa compare write them, to --out")
-        found += inside
-    return list(dict.fromkeys(found))
 
 
 def outcome(line: RunLine) -> int:
@@ -144,15 +133,6 @@ def outcome(line: RunLine) -> int:
     if line.unanswered:
         return DECLINED
     return PARTLY if line.scores.get("f1", 0.0) > 0 else WRONG
-
-
-def _sums(line: RunLine) -> Counter[str]:
-    sums: Counter[str] = Counter(failed=int(line.failed))
-    sums.update({name: line.scores.get(name, 0) for name in ("em", "f1")})
-    if line.record is not None:
-        cost = line.record.cost
-        sums.update(calls=cost.samples, retrievals=cost.retrievals, tokens=cost.tokens)
-    return sums
 
 
 def _blocks(run: _RunOf) -> Iterator[list[int]]:

@@ -9,7 +9,7 @@ ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
 """
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -18,7 +18,7 @@ from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import datasets, paper, published
 from keqa.evaluation.reports.questions import QuestionRow, mean, measure
-from keqa.evaluation.reports.rows import Entry, Group, by_lm, groups_of, of_method, parted, shared, title_of
+from keqa.evaluation.reports.rows import Entry, Group, by_lm, groups_of, of_method, parted, shared, title_of, whole
 from keqa.evaluation.tally import MARK
 
 COLUMNS = ("A/E", "Rnd", "Rat")
@@ -85,8 +85,8 @@ def kbm_tables(entries: Sequence[Entry], accuracies: Mapping[str, float] | None 
         if memory is not None and retrieval is not None and judged:
             models.append(Compared(lm, found, memory, retrieval, judged))
     intervals = partial(_intervals, drawn=dict(accuracies or {}))
-    makers = (_overall, _first_version, _changing, _hops, _efficiency, _known, intervals, _judged_again)
-    grids = [make(found) for make in makers for found in models[:1]]
+    makers = (_efficiency, _known, intervals, _judged_again)
+    grids = [grid for found in models[:1] for grid in (*_tables_of_scores(found), *(make(found) for make in makers))]
     grids += [_plug_in(models), *map(_frequencies, models[:1]), _masked(entries)]
     return [grid for grid in grids if grid is not None]
 
@@ -123,12 +123,6 @@ def _place(group: Group) -> str:
     return dataset if group.name in ("", dataset) else group.name
 
 
-def _whole(entries: Sequence[Entry], dataset: str = "all") -> Group:
-    """All questions, or those of a data set."""
-    asked = (one for entry in entries for one in entry.lines)
-    return Group(dataset, frozenset(one for one in asked if dataset in ("all", one[0])), polar=False)
-
-
 def _kinds(entries: Sequence[Entry], table: str) -> list[Group]:
     """The kinds of FreshQA's questions that a table of the paper has."""
     wanted = {column[0] for column in paper("kbm")[table]["columns"]}
@@ -152,38 +146,30 @@ def _plain(entry: Entry) -> str:
     return f"{title}{MARK}" if entry.learned else title
 
 
-def _overall(found: Compared) -> Grid:
-    """Table 1: every data set with the means over them, or the kinds of question of one."""
-    groups = groups_of(found.rows)
-    several = len({dataset for row in found.rows for dataset, _, _ in row.lines}) > 1
-    groups += [_whole(found.rows)] if len(groups) > 1 and not several else []
-    return _scores(found, "table1", "KBM's Table 1", groups, average=several)
-
-
-def _first_version(found: Compared) -> Grid | None:
-    """Table 1 of the first version, where one of its own data sets was asked."""
-    columns = [column[0] for column in paper("kbm")["first"]["columns"]]
+def _tables_of_scores(found: Compared) -> Iterator[Grid]:
+    """Tables 1 to 3 and Table 1 of the first version, of what was asked for them."""
     asked = {dataset for row in found.rows for dataset, _, _ in row.lines}
-    if not asked & (set(columns) - set(datasets("kbm"))):
-        return None
-    groups = [_whole(found.rows, dataset) for dataset in columns if dataset in asked]
-    return _scores(found, "first", "KBM's Table 1 in its first version", groups)
+    # Every data set with the means over them, or the kinds of question of one.
+    groups = groups_of(found.rows)
+    groups += [whole(found.rows)] if len(groups) > 1 and len(asked) == 1 else []
+    first = [column[0] for column in paper("kbm")["first"]["columns"]]
+    several_hops = [*_kinds(found.rows, "table3"), whole(found.rows, "hotpotqa")]
+    tables = {
+        "table1": ("KBM's Table 1", groups),
+        "first": (
+            "KBM's Table 1 in its first version",
+            # Where one of its own data sets was asked.
+            [whole(found.rows, name) for name in first if name in asked and asked & {*first} - {*datasets("kbm")}],
+        ),
+        "table2": ("KBM's Table 2: answers that change", _kinds(found.rows, "table2")),
+        "table3": ("KBM's Table 3: several hops", [group for group in several_hops if group.questions]),
+    }
+    for name, (title, shown) in tables.items():
+        if shown:
+            yield _scores(found, name, title, shown, average=name == "table1" and len(asked) > 1)
 
 
-def _changing(found: Compared) -> Grid | None:
-    """Table 2: FreshQA by how fast the answer changes."""
-    groups = _kinds(found.rows, "table2")
-    return _scores(found, "table2", "KBM's Table 2: answers that change", groups) if groups else None
-
-
-def _hops(found: Compared) -> Grid | None:
-    """Table 3: FreshQA's questions of several hops, and HotpotQA."""
-    groups = [*_kinds(found.rows, "table3"), _whole(found.rows, "hotpotqa")]
-    groups = [group for group in groups if group.questions]
-    return _scores(found, "table3", "KBM's Table 3: several hops", groups) if groups else None
-
-
-def _scores(found: Compared, name: str, title: str, groups: Sequence[Group], *, average: bool = False) -> Grid:
+def _scores(found: Compared, name: str, title: str, groups: Sequence[Group], *, average: bool) -> Grid:
     """A/E, Rnd and Rat of each row on each group, the paper's beside on those that its table of this name has."""
     papers = published("kbm", name)
     known = [group for group in groups if ("llm", "A/E", _place(group)) in papers]
@@ -220,7 +206,7 @@ def _all_of_the_paper(groups: Sequence[Group]) -> bool:
 def _efficiency(found: Compared) -> Grid:
     """Table 5: score, searches, tokens read and time of a question, the means over data sets."""
     asked = dict.fromkeys(dataset for row in found.rows for dataset, _, _ in row.lines)
-    groups = [_whole(found.rows, dataset) for dataset in asked]
+    groups = [whole(found.rows, dataset) for dataset in asked]
     known = [group for group in groups if group.name in datasets("kbm")]
     over, papers = known or groups, published("kbm", "table5")
     rows: list[list[Named]] = []
@@ -366,7 +352,7 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
     sets = dict.fromkeys(one for found in masked.values() for row in found for one, _, _ in row.lines)
     rows: list[list[Named]] = []
     for dataset, (lm, (memory, retrieval, hidden)) in product(sets, masked.items()):
-        asked = shared([hidden, memory, retrieval], _whole([memory], dataset))
+        asked = shared([hidden, memory, retrieval], whole([memory], dataset))
         for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))) if asked else ():
             some = [one for one in asked if memory.lines[one].right in wanted]
             lines = [row.of(some) for row in (memory, retrieval, hidden)]

@@ -19,7 +19,16 @@ from keqa.evaluation.reports.grid import (
     text,
     without_empty,
 )
-from keqa.evaluation.reports.parts import DECLINING_NOTE, any_touched, declining, searching, untouched, untouched_note
+from keqa.evaluation.reports.parts import (
+    DECLINING_NOTE,
+    WRITTEN,
+    WRITTEN_NOTE,
+    any_touched,
+    declining,
+    searching,
+    untouched,
+    untouched_note,
+)
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
 from keqa.metrics.abstention import Declining
@@ -84,8 +93,11 @@ class _Score:
         return paired_t_test(ours, theirs) if len(ours) > 1 else None
 
 
-def overall(entries: Sequence[Entry]) -> Grid:
-    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row."""
+def overall(entries: Sequence[Entry], *, alone: bool = False) -> Grid:
+    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row.
+
+    Of a run that is looked at alone nothing is said of others.
+    """
     ranking = _Ranking(entries, frozenset(one for entry in entries for one in entry.expected))
     groups = groups_of(entries)
     if len(groups) > 1:
@@ -100,12 +112,14 @@ def overall(entries: Sequence[Entry]) -> Grid:
     fares = {entry: Declining.of(entry.within()) for entry in entries}
     steps = any(measure("settled by quizzes", entry.within()) not in (None, 1) for entry in entries)
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
+    written = [name for name in WRITTEN if any(measure(name, entry.within()) is not None for entry in entries)]
     leads = without_empty([_lead(entry, ranking) for entry in entries])
     rows = [
         [
             ("method", text(entry.title)),
             *([("remarks", text(remarks[entry]))] if any(remarks.values()) else []),
             *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
+            *((name, number(measure(name, entry.within()))) for name in written),
             *(declining(fares[entry]) if declined else ()),
             *(untouched(entry) if touched else ()),
             *(_settled(entry) if steps else ()),
@@ -119,7 +133,12 @@ def overall(entries: Sequence[Entry]) -> Grid:
     ]
     pairs = enumerate(pairwise(entries), start=1)
     ruled = [place for place, (one, other) in pairs if one.own != other.own or one is ranking.keqa]
-    notes = (*_notes(scores, ranking, leads=any(leads)), *([DECLINING_NOTE] if declined else []), *rate_notes)
+    notes = (
+        *_notes(scores, ranking, leads=any(leads), alone=alone),
+        *([WRITTEN_NOTE] if written else []),
+        *([DECLINING_NOTE] if declined else []),
+        *rate_notes,
+    )
     return table("table1", f"Overall results on {len(ranking.every)} questions", rows, *notes, ruled=ruled)
 
 
@@ -169,17 +188,17 @@ def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
     return list(zip(heads, cells, strict=True))
 
 
-def _notes(scores: Sequence[_Score], ranking: _Ranking, *, leads: bool) -> Iterator[str]:
+def _notes(scores: Sequence[_Score], ranking: _Ranking, *, leads: bool, alone: bool) -> Iterator[str]:
     entries, name = ranking.rows, ranking.name
     better = f"; * {name} is better than that one by a paired t-test, p < {number(_SIGNIFICANT, 2).text}"
+    best = f"Bold: the best of a column; underlined: the best existing method{better if leads else ''}. "
     lead = (
         f" {name}'s lead is over all questions that both were asked, with its 95 % paired bootstrap interval; p of the "
         "paired t-test on F1, and of McNemar's test on EM."
     )
     yield (
-        f"Bold: the best of a column; underlined: the best existing method{better if leads else ''}. A failed question "
-        "scores 0. Retrievals and LM calls are for one question; sent are the requests that no cache answered, of "
-        f"which one may carry several calls.{lead if leads else ''}"
+        f"{'' if alone else best}A failed question scores 0. Retrievals and LM calls are for one question; "
+        f"sent are the requests that no cache answered, of which one may carry several calls.{lead if leads else ''}"
     )
     if any(WITHOUT_REFERENCE in entry.title for entry in entries):
         yield (
@@ -212,7 +231,8 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking, *, leads: bool) -> Itera
     if any(not entry.comparable for entry in entries):
         most = f"{float(NOT_COMPARABLE_ABOVE):.0%}".replace("%", " %")
         yield f"Not comparable: more than {most} of the outputs did not parse, so it is the prompts that were measured."
-    yield _verdict(scores, ranking)
+    if not alone:
+        yield _verdict(scores, ranking)
 
 
 def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:

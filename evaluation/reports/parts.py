@@ -20,6 +20,14 @@ _SEARCHING_NOTE = (
     "searched for; under-search: of those for facts that it never saw or saw out of date, the share that was not. "
     "Quizzes in words that the testbed has no fact for count nowhere, nor do facts that were seen sometimes."
 )
+WRITTEN = ("citation recall", "citation precision", "answer contained", "list recall", "list precision")
+"""Measures of written answers."""
+
+WRITTEN_NOTE = (
+    "Of written answers: citation recall, the share of the sentences that what they cite carries; citation precision, "
+    "the share of the citations that are needed for it (ALCE), both by words and the judge of utility; answer "
+    "contained, the share of the texts with a gold answer; recall and precision of lists by their members."
+)
 _TESTBED, _TINY = "testbed", "keqa/tiny"
 
 

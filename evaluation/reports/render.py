@@ -14,7 +14,6 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from keqa.errors import MissingExtraError
 from keqa.evaluation.reports.grid import Cell, Figure, Grid, Series, grouped
 from keqa.storage.redaction import visible, visible_line
 
@@ -236,8 +235,6 @@ def can_draw() -> bool:
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
-    if not can_draw():
-        raise MissingExtraError("plots", "Drawing figures")
     # The canvas is made by itself, without pyplot: no display is looked for, and no figure is kept alive.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas

@@ -218,6 +218,12 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
     ]
 
 
+def whole(entries: Iterable[Entry], dataset: str = "all") -> Group:
+    """All questions that rows were asked, or those of a data set."""
+    asked = (one for entry in entries for one in entry.lines)
+    return Group(dataset, frozenset(one for one in asked if dataset in ("all", one[0])), polar=False)
+
+
 def of_method(entries: Iterable[Entry], method: str) -> Entry | None:
     """The row that stands for a method: the one labelled like it, else its first."""
     found = [entry for entry in entries if entry.method == method]

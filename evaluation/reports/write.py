@@ -1,6 +1,6 @@
 """Every table and figure that runs have the numbers for, as files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
@@ -22,14 +22,10 @@ Those of the KEQA paper stand in `tables`, of every report; KS-LLM's read whole 
 """
 
 
-def table(entries: Sequence[Entry]) -> Rendered:
-    """Table 1 for a rich console: every method on every kind of question, with costs and significance."""
-    return Rendered(_noted(_table1(entries), entries))
-
-
-def further(entries: Sequence[Entry]) -> list[Rendered]:
-    """What stands below Table 1 on a rich console: the gates, whose rows it has not, and what retrieval does."""
-    return [Rendered(_noted(grid, entries)) for grid in (gates(entries), retrieval_effect(entries)) if grid is not None]
+def printed(entries: Sequence[Entry]) -> Iterator[Rendered]:
+    """For a rich console: Table 1, tokens, the gates, whose rows those have not, and what retrieval does."""
+    grids = (_table1(entries), costs_by_role(main_rows(entries)), gates(entries), retrieval_effect(entries))
+    yield from (Rendered(_noted(grid, entries)) for grid in grids if grid is not None)
 
 
 def tables(entries: Sequence[Entry]) -> list[Grid]:
@@ -56,13 +52,13 @@ def figures(entries: Sequence[Entry]) -> list[Figure]:
     return [figure for figure in found if figure is not None]
 
 
-def write(
-    folder: Path | str, entries: Sequence[Entry], *, plots: bool | None = None, more: Sequence[Grid] = ()
-) -> list[Path]:
-    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves."""
-    folder = Path(folder)
-    drawn = figures(entries)
-    grids = [*tables(entries), *more]
+def write(folder: Path, entries: Sequence[Entry], more: Sequence[Grid] = ()) -> list[Path]:
+    """Write every table and figure that runs have, and more tables."""
+    return write_grids(folder, [*tables(entries), *more], figures(entries))
+
+
+def write_grids(folder: Path, grids: Sequence[Grid], drawn: Sequence[Figure] = ()) -> list[Path]:
+    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and where they can be drawn, figures."""
     contents = {f"{grid.name}{ending}": form(grid) for grid in grids for ending, form in FORMATS.items()}
     contents |= {f"{figure.name}-points.csv": to_csv(figure.points) for figure in drawn}
     paths = [folder / name for name in contents]
@@ -70,7 +66,7 @@ def write(
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in zip(paths, contents.values(), strict=True):
             path.write_text(content, encoding="utf-8")
-        if can_draw() if plots is None else plots:
+        if can_draw():
             paths += [path for figure in drawn for path in draw(figure, folder)]
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
@@ -82,7 +78,8 @@ def _table1(entries: Sequence[Entry]) -> Grid:
     rows = main_rows(entries)
     elsewhere = [entry.title for entry in entries if entry.kind != "gate" and entry not in rows]
     note = f"Points of figures, or rows of Tables 3 and 4, and not shown here: {', '.join(elsewhere)}."
-    return overall(rows).noted(note) if elsewhere else overall(rows)
+    made = overall(rows, alone=len(entries) == 1)
+    return made.noted(note) if elsewhere else made
 
 
 def _noted(grid: Grid, entries: Sequence[Entry]) -> Grid:

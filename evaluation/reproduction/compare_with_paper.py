@@ -7,7 +7,7 @@ from keqa.evaluation.reports.judge import Labels, accuracies, pairs_by_group, sa
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.published import datasets, published
 from keqa.evaluation.reports.questions import measure
-from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
+from keqa.evaluation.reports.rows import KEQA, Entry, of_method, whole
 from keqa.evaluation.reproduction.experiments import DENSE
 
 _NOTE = "The paper's figures are for gpt-3.5-turbo and BM25 over Wikipedia of December 2018, on 500 questions a set."
@@ -77,8 +77,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
     if keqa is None or not shown:
         return None
     rows = same_judge(entries, keqa)
-    asked = frozenset(identity for entry in rows for identity in entry.lines)
-    groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
+    groups = [whole(rows, name) for name in shown]
     pairs = pairs_by_group(rows if labels is None else [keqa], groups, labels)
     if not any(pairs):
         return None

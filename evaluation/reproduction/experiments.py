@@ -1,15 +1,12 @@
 """The papers' own experiments, as the runs that they take: their YAML files in `reports/papers` say which."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.errors import InputError
-from keqa.evaluation.compare import run_path
 from keqa.evaluation.reports.published import datasets, paper
 from keqa.programs.registry import METHODS, Method, Spec, compilable, parse_spec, takes
 
@@ -103,15 +100,6 @@ def in_table_order(label: str) -> tuple[int, bool]:
     return order.index(name) if name in order else len(order), name != label
 
 
-def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
-    """Refuse experiments whose run files could not be written side by side."""
-    for dataset in dict.fromkeys(one.dataset for one in planned):
-        labels = [spec.label for one in planned if one.dataset == dataset for spec in one.specs]
-        for label, count in Counter(str(run_path(folder / dataset, label)).casefold() for label in labels).items():
-            if count > 1:
-                raise InputError(f"two runs would be written to {label}: leave out the --other-lm that is called so")
-
-
 def settings_for(method: Method, dataset: str, **of_all: Any) -> dict[str, Any]:
     """What of section 4.1 a method is set up with on a data set, and `of_all`; top-k are what KEQA picks from."""
     settings = SETTINGS | ({} if BENCHMARKS[dataset].multi_hop else DESIGN["one_hop"])
@@ -123,7 +111,8 @@ def settings_for(method: Method, dataset: str, **of_all: Any) -> dict[str, Any]:
 def _endings(models: Sequence[str]) -> list[str]:
     """What distinguishes the labels of language models: the last part of the name, or all of it where that is taken."""
     found: list[str] = []
-    taken = {DENSE, COMPILED}
+    # An ending must not make the name of another method, such as keqa-full.
+    taken = {DENSE, COMPILED, *(name.partition("-")[2] for name in METHODS)}
     for model in models:
         whole = _UNUSUAL.sub("-", model)
         numbered = (f"{whole}-{number}" for number in range(2, len(models) + 2))

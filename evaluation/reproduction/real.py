@@ -8,12 +8,11 @@ import re
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
@@ -23,7 +22,8 @@ from keqa.errors import InputError
 from keqa.evaluation.questions import Questions, of_name
 from keqa.evaluation.records import Run, RunLine, header_line, run_line
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, table, text
-from keqa.evaluation.reports.questions import UNREADABLE
+from keqa.evaluation.reports.questions import UNREADABLE, QuestionRow, brief_of, measure
+from keqa.evaluation.reports.rows import Entry, paired, whole
 from keqa.evaluation.run_file import read_run
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.fingerprint import digest
@@ -39,9 +39,10 @@ _ENDING, _ARCHIVE = ".jsonl", ".zip"
 _UNUSUAL = re.compile(r"[^\w.+=@-]+")
 # Of what was read, whose owners are others: it stands in the index, and is not needed for a table.
 _READ = {"passages": [], "evidence": [], "selected": [], "triples": [], "support": ""}
-_ALL = ""
+_ALL = "all"
 _KEQA = "expanding"
 """The row whose lead is shown: KEQA as it comes over an index of one's own."""
+_COSTS = (("LM calls", "samples", 1), ("tokens", "tokens", 0), ("retrievals", "retrievals", 2))
 _LOOP, _SHORTEST_LOOP = re.compile(r"(.{4,}?)\1{3,}", re.DOTALL), 40
 
 
@@ -76,15 +77,6 @@ class RealSet:
 
 
 SETS: dict[str, RealSet] = {name: RealSet(name, **about) for name, about in DESIGN["sets"].items()}
-
-
-class RealRun(NamedTuple):
-    """A method on a set with a language model, and what it replied."""
-
-    lm: str
-    dataset: str
-    label: str
-    lines: dict[str, RunLine]
 
 
 def spec_of(row: str) -> Spec:
@@ -142,30 +134,36 @@ def ship(folder: Path, archive: Path) -> int:
     return archive.stat().st_size
 
 
-def shipped_runs() -> list[RealRun]:
-    found: list[RealRun] = []
+def lm_of(run: Run[RunLine]) -> str:
+    """The language model that answered, without its revision."""
+    return (run.header.configuration.lm or "").partition("@")[0]
+
+
+def shipped_runs() -> list[Run[RunLine]]:
+    found: list[Run[RunLine]] = []
     for archive in sorted((_PACKAGE / "real").iterdir(), key=lambda one: one.name):
         if archive.name.endswith(_ARCHIVE):
             with tempfile.TemporaryDirectory(prefix="keqa-") as folder, archive.open("rb") as stream:
                 zipfile.ZipFile(stream).extractall(folder)
-                found += [_real(run) for _, run in _finished(Path(folder))]
+                found += [run for _, run in _finished(Path(folder))]
     return found
 
 
-def collected_runs(out: Path) -> list[RealRun]:
+def collected_runs(out: Path) -> list[Run[RunLine]]:
     """What was collected into a folder, as it would ship."""
-    return [_real(run, shipped) for folder in sorted(out.glob("*")) for _, run in _finished(folder)]
+    runs = (run for folder in sorted(out.glob("*")) for _, run in _finished(folder))
+    return [Run(run.header, list(map(shipped, run.lines))) for run in runs]
 
 
-def with_most(runs: Iterable[RealRun]) -> list[RealRun]:
+def with_most(runs: Iterable[Run[RunLine]]) -> list[Run[RunLine]]:
     """In the order of the tables, of the runs of one row that with the most questions; of a tie the later one."""
-    found: dict[tuple[str, str, str], RealRun] = {}
-    for run in runs:
-        there = found.get(run[:3])
-        if run.lines and (there is None or len(run.lines) >= len(there.lines)):
-            found[run[:3]] = run
+    found: dict[tuple[str, int, int], Run[RunLine]] = {}
     sets, rows = list(SETS), list(DESIGN["rows"])
-    return sorted(found.values(), key=lambda run: (run.lm, sets.index(run.dataset), rows.index(run.label)))
+    for run in runs:
+        place = (lm_of(run), sets.index(run.header.dataset), rows.index(run.header.label))
+        if run.lines and len(run.lines) >= len(found.get(place, run).lines):
+            found[place] = run
+    return [found[place] for place in sorted(found)]
 
 
 def _finished(folder: Path) -> Iterator[tuple[Path, Run[RunLine]]]:
@@ -176,90 +174,72 @@ def _finished(folder: Path) -> Iterator[tuple[Path, Run[RunLine]]]:
             yield path, run
 
 
-def _real(run: Run[RunLine], kept: Callable[[RunLine], RunLine] = lambda line: line) -> RealRun:
-    lm = (run.header.configuration.lm or "").partition("@")[0]
-    return RealRun(lm, run.header.dataset, run.header.label, {line.id: kept(line) for line in run.lines})
-
-
-def real_tables(runs: Sequence[RealRun]) -> list[Grid]:
+def real_tables(runs: Sequence[Run[RunLine]]) -> list[Grid]:
     """Of each language model scores, costs and KEQA's lead by set and method, and what went wrong by method."""
     grids: list[Grid] = []
-    for number_, lm in enumerate(dict.fromkeys(run.lm for run in runs), start=1):
-        own = [run for run in runs if run.lm == lm]
-        grids += [_scores(f"real-{number_}", lm, own), _failures(f"real-{number_}-failures", lm, own)]
+    for place, lm in enumerate(dict.fromkeys(map(lm_of, runs)), start=1):
+        own = [run for run in runs if lm_of(run) == lm]
+        grids += [_scores(f"real-{place}", lm, _entries(own)), _failures(f"real-{place}-failures", lm, own)]
     return grids
+
+
+def _entries(runs: Sequence[Run[RunLine]]) -> list[Entry]:
+    """A row for each method, with its questions of all sets, whose digests need not be of one version."""
+    found: dict[str, Entry] = {}
+    for run in runs:
+        entry = found.setdefault(run.header.label, Entry(run.header, title_of(run.header.label)))
+        entry.lines.update({(run.header.dataset, "", line.id): brief_of(line) for line in run.lines})
+    return [found[label] for label in DESIGN["rows"] if label in found]
 
 
 def title_of(label: str) -> str:
     return str(DESIGN["rows"][label].get("title") or spec_of(label).method.title)
 
 
-def _scores(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:
-    shown = [*runs, *_over_all(runs)]
-    keqa = {run.dataset: run for run in shown if run.label == _KEQA}
-    rows, ruled = [], []
-    for place, run in enumerate(shown):
-        if place and run.dataset != shown[place - 1].dataset:
-            ruled.append(place)
-        scores = [_quality(line) for line in run.lines.values()]
-        lead = None if run.label == _KEQA else _lead(keqa.get(run.dataset), run)
-        rows.append(
-            [
-                *(("set", text(_title_of_set(run.dataset))), ("method", text(title_of(run.label)))),
-                ("questions", count(len(scores))),
-                *_interval("F1", bootstrap_mean(scores) if len(scores) > 1 else None),
-                ("EM", number(fmean(line.scores.get("em", 0.0) for line in run.lines.values()))),
-                *_costs(run.lines.values()),
-                *_interval("KEQA's lead in F1", lead, signed=True),
-            ]
-        )
+def _scores(name: str, lm: str, entries: Sequence[Entry]) -> Grid:
+    keqa = next((entry for entry in entries if entry.label == _KEQA), None)
+    rows: list[list[Named]] = []
+    ruled, behind = [], []
+    for dataset in (*SETS, _ALL):
+        ruled.append(len(rows))
+        title = "All sets" if dataset == _ALL else BENCHMARKS[dataset].title
+        for entry in (entry for entry in entries if _lines(entry, dataset)):
+            lines, lead = _lines(entry, dataset), _lead(keqa, entry, dataset)
+            if lead is not None and lead.mean < 0 and dataset != _ALL:
+                beyond = ", beyond chance" if lead.excludes_zero else ""
+                behind.append(f"{entry.title} on {title} ({lead.mean:+.3f}{beyond})")
+            scores = [line.quality for line in lines]
+            rows.append(
+                [
+                    *(("set", text(title)), ("method", text(entry.title)), ("questions", count(len(lines)))),
+                    *_interval("F1", bootstrap_mean(scores) if len(scores) > 1 else None),
+                    ("EM", number(measure("em", lines))),
+                    *((head, number(measure(of, lines), digits)) for head, of, digits in _COSTS),
+                    *_interval("KEQA's lead in F1", lead, signed=True),
+                ]
+            )
+    verdict = f"KEQA is behind: {'; '.join(behind)}." if behind else "KEQA is behind no method on any set."
     notes = (
         "F1 of yes/no questions is their accuracy; a failed question scores 0. Intervals are of 95 %, by bootstrap "
         "over questions. LM calls, tokens of prompts and replies, and retrievals are for one question. KEQA's lead is "
         "that of KEQA as it comes, over the questions that both were asked; an interval without 0 is beyond chance.",
-        *_verdict(runs, keqa),
+        *([] if keqa is None else [verdict]),
     )
     return table(name, f"Real questions, {lm}", rows, *notes, ruled=ruled)
 
 
-def _over_all(runs: Sequence[RealRun]) -> Iterator[RealRun]:
-    """What each method replied on all sets that it was asked about, where there are several."""
-    by_row: dict[str, list[RealRun]] = {}
-    for run in runs:
-        by_row.setdefault(run.label, []).append(run)
-    order = [label for label in DESIGN["rows"] if len(by_row.get(label, ())) > 1]
-    for label in order:
-        lines = {f"{run.dataset}/{place}": line for run in by_row[label] for place, line in run.lines.items()}
-        yield RealRun(runs[0].lm, _ALL, label, lines)
+def _lines(entry: Entry, dataset: str) -> list[QuestionRow]:
+    """What a method replied on a set, or on all that it was asked about, where there are several."""
+    several = len({name for name, _, _ in entry.lines}) > 1
+    return entry.on(dataset) if dataset != _ALL else entry.within() if several else []
 
 
-def _title_of_set(dataset: str) -> str:
-    return "All sets" if dataset == _ALL else BENCHMARKS[dataset].title
-
-
-def _verdict(runs: Sequence[RealRun], keqa: Mapping[str, RealRun]) -> Iterator[str]:
-    """Where KEQA as it comes is behind, whether or not that may be chance."""
-    behind = []
-    for run in runs:
-        lead = None if run.label == _KEQA else _lead(keqa.get(run.dataset), run)
-        if lead is not None and lead.mean < 0:
-            beyond = ", beyond chance" if lead.excludes_zero else ""
-            behind.append(f"{title_of(run.label)} on {BENCHMARKS[run.dataset].title} ({lead.mean:+.3f}{beyond})")
-    if keqa:
-        yield f"KEQA is behind: {'; '.join(behind)}." if behind else "KEQA is behind no method on any set."
-
-
-def _lead(keqa: RealRun | None, run: RealRun) -> Interval | None:
+def _lead(keqa: Entry | None, entry: Entry, dataset: str) -> Interval | None:
     """How far KEQA is ahead on the questions of both."""
-    both = [] if keqa is None else [(keqa.lines[one], line) for one, line in run.lines.items() if one in keqa.lines]
-    if len(both) < 2:
+    if keqa is None or keqa is entry or not _lines(keqa, dataset):
         return None
-    ours, theirs = zip(*((_quality(mine), _quality(other)) for mine, other in both), strict=True)
-    return paired_bootstrap(ours, theirs)
-
-
-def _quality(line: RunLine) -> float:
-    return line.scores.get("accuracy", line.scores.get("f1", 0.0))
+    ours, theirs = paired(keqa, entry, lambda line: line.quality, whole([entry], dataset))
+    return paired_bootstrap(ours, theirs) if len(ours) > 1 else None
 
 
 def _interval(group: str, of: Interval | None, *, signed: bool = False) -> Iterator[Named]:
@@ -267,16 +247,10 @@ def _interval(group: str, of: Interval | None, *, signed: bool = False) -> Itera
         yield (name, group), EMPTY if of is None else number(getattr(of, name), signed=signed)
 
 
-def _costs(lines: Iterable[RunLine]) -> Iterator[Named]:
-    costs = [line.record.cost for line in lines if line.record is not None]
-    for name, of, digits in (("LM calls", "samples", 1), ("tokens", "tokens", 0), ("retrievals", "retrievals", 2)):
-        yield name, number(fmean(getattr(cost, of) for cost in costs), digits) if costs else EMPTY
-
-
-def _failures(name: str, lm: str, runs: Sequence[RealRun]) -> Grid:
+def _failures(name: str, lm: str, runs: Sequence[Run[RunLine]]) -> Grid:
     by_row: dict[str, list[RunLine]] = {}
     for run in runs:
-        by_row.setdefault(run.label, []).extend(run.lines.values())
+        by_row.setdefault(run.header.label, []).extend(run.lines)
     rows = [
         [("method", text(title_of(label))), ("questions", count(len(lines))), *_kinds(lines)]
         for label, lines in by_row.items()

@@ -140,32 +140,21 @@ def compile_baseline(
     examples: Iterable[Any],
     folder: Path,
     *,
-    in_flight: int,
-    progress: Progress,
-    before_first: Callable[[], None],
     command: str,
     **options: Any,
 ) -> bool:
     """Let a method learn from training questions, and save it; whether it learned any demonstrations."""
-    compiled = compile_program(
-        make(spec, parts),
-        list(examples),
-        folder=folder.with_name(f"{folder.name}.work"),
-        out=folder,
-        in_flight=in_flight,
-        progress=progress,
-        before_first=before_first,
-        **options,
-    )
+    work = folder.with_name(f"{folder.name}.work")
+    compiled = compile_program(make(spec, parts), list(examples), folder=work, out=folder, **options)
     compiled.save(folder, command=command)
     return any(change.demos_after for change in compiled.report.predictors)
 
 
-def publish_questions(path: Path, training: Questions | None, tests: Mapping[str, Questions], seed: int) -> None:
+def publish_questions(path: Path, training: Questions | None, tests: Mapping[str, Questions]) -> None:
     """Write down which questions were learned from and which were asked, by id, with the run."""
     names = list(tests)
     published = {
-        "seed": seed,
+        "seed": 0,
         "train": {} if training is None else {name: [one.id for one in of_set(training, name)] for name in names},
         "test": {name: [one.id for one in found.examples] for name, found in tests.items()},
     }

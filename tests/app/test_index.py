@@ -1,12 +1,9 @@
 """``keqa index``, its sub-commands and ``keqa search``, over folders and dense indexes."""
 
 import json
-import sys
-from contextlib import contextmanager
 
 import pytest
 
-from keqa.cli.index import reading_bar
 from keqa.retrievers import open_index
 
 pytestmark = pytest.mark.process
@@ -228,18 +225,3 @@ def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, server, 
         reported.append(keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json").json())
     assert [(one["retrievals"], one["retrievals_made"]) for one in reported] == [(1, 1), (1, 0)]
     assert (tmp_path / "runs" / "retrievals.sqlite").exists()
-
-
-@pytest.mark.parametrize("command", ["add", "sync"])
-def test_progress_is_shown_in_bytes(keqa_command, documents, index, monkeypatch, command):
-    shown = []
-
-    @contextmanager
-    def bar(label):
-        with reading_bar(label) as (progress, reading, notice):
-            yield progress, lambda *now: (shown.append(now), reading(*now)), notice
-
-    monkeypatch.setattr(sys.modules["keqa.cli.index"], "reading_bar", bar)
-    (documents / "dodo.txt").write_text("The dodo is extinct.")
-    assert keqa_command("index", command, index, documents).code == 0
-    assert (shown[0], shown[-1], len(shown)) == ((0, 72), (72, 72), 4)

@@ -96,8 +96,8 @@ MISTAKES = [
     ("compare empty", "holds no run file"),
     ("compare runs --testbed --json", "and nothing is asked: leave out --testbed, --json"),
     ("compare runs --program p --top-k 3 --split dev", "leave out --split, --top-k, --program"),
-    ("compare runs --no-cache --in-flight 2 --api-base x", "leave out --no-cache, --in-flight, --api-base"),
-    ("view empty", "no run file in"),
+    ("compare runs --no-cache --lm m --api-base x", "leave out --no-cache, --lm, --api-base"),
+    ("view empty", "holds no run file"),
     ("view missing.jsonl", "missing"),
     ("reproduce absent.yaml", "absent.yaml cannot be read"),
     ("reproduce demo --lm openai/x --dry-run", "--lm, --dry-run is for the preset paper"),
@@ -222,7 +222,8 @@ def test_what_cannot_work_is_one_message_before_anything_is_asked(
     assert message in " ".join(ended.err.split())
     assert "Traceback" not in ended.err
     assert "hush" not in ended.err
-    assert len(ended.err) < 1000
+    # What a compilation will cost may stand before it.
+    assert len(ended.err) < 1500
     assert server.count == 0
     assert not [name for name in ("made", "x", "m.json", "d.jsonl") if (prepared / name).exists()]
 

@@ -1,17 +1,14 @@
 """``keqa reproduce``: figures of cases, and the preset paper."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from servers.openai_server import markers
 
 import keqa
-from keqa.cli import paper as preset
 from keqa.cli import running
 from keqa.cli.options import LanguageModels
-from keqa.cli.reproduce import PaperOptions
 from keqa.errors import ConfigurationError
 from keqa.evaluation.reproduction.experiments import DESIGN
 from keqa.evaluation.run_file import read_run
@@ -180,19 +177,15 @@ def test_the_direct_prompts_are_zero_shot_and_all_rows_where_that_is_wanted(pape
 
 
 def test_another_language_model_takes_the_place_of_the_tasks_alone():
-    def plan(models, others):
-        return preset.Plan([], {}, models, PaperOptions(other_lm=others), Path("runs"))
-
     judges = {"consistency_lm": "hosted_vllm/llama", "utility_lm": "openai/judge"}
     models = LanguageModels("openai/gpt", "http://a/v1", **judges, consistency_api_base="http://b/v1")
-    made = plan(models, ["openai/larger", "hosted_vllm/llama"])
-    assert made.models_of(None) == models
     # The utility LM stays on the server of --lm, whose provider is its own.
     addresses = {"consistency_api_base": "http://b/v1", "utility_api_base": "http://a/v1"}
-    assert made.models_of(0) == LanguageModels("openai/larger", None, **judges, **addresses)
-    assert made.models_of(1) == LanguageModels("hosted_vllm/llama", "http://b/v1", **judges, **addresses)
-    alone = plan(LanguageModels("openai/gpt", api_base="http://a/v1"), ["hosted_vllm/llama"])
-    assert alone.models_of(0) == LanguageModels("hosted_vllm/llama")
+    assert models.with_another("openai/larger") == LanguageModels("openai/larger", None, **judges, **addresses)
+    other = LanguageModels("hosted_vllm/llama", "http://b/v1", **judges, **addresses)
+    assert models.with_another("hosted_vllm/llama") == other
+    alone = LanguageModels("openai/gpt", api_base="http://a/v1").with_another("hosted_vllm/llama")
+    assert alone == LanguageModels("hosted_vllm/llama")
 
 
 def test_a_method_without_token_probabilities_is_left_out_and_no_other(paper, server, monkeypatch, tmp_path):

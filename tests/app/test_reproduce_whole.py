@@ -1,25 +1,23 @@
 """``keqa reproduce paper`` from training questions to tables, against a server that knows half of the questions."""
 
-import importlib
 import itertools
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from fixtures.reader import Reader
+from fixtures.run_files import undrawn
 from servers.openai_server import OpenAIServer
 
 from keqa.data.benchmarks import load
-from keqa.evaluation.reports.published import published
 from keqa.evaluation.reproduction.experiments import DESIGN
-from keqa.programs.registry import METHODS
 from keqa.retrievers import Passage, build_index
 
-pytestmark = [pytest.mark.server, pytest.mark.process]
+__all__ = ["undrawn"]
+
+pytestmark = [pytest.mark.server, pytest.mark.process, pytest.mark.usefixtures("undrawn")]
 
 _FEW = ("cot-few-shot", "rag", "keqa", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
-SHARED_DATA = Path(__file__).parents[2].parent / "shared" / "data"
 PEOPLE = ("Ann Berg", "Bo Lind", "Cy Moor", "Di Holm", "Ed Fell", "Flo Vik", "Gus Orm", "Hal Tarn")
 """Of whom half of the questions are to learn from."""
 
@@ -46,12 +44,6 @@ def written(tmp_path):
         # As in the paper, test questions are taken from the train file.
         *("--data", f"strategyqa:{tmp_path / 'strategyqa_train.json'}"),
     ]
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch):
-    """Figures as points only; drawing them takes seconds."""
-    monkeypatch.setattr(importlib.import_module("keqa.evaluation.reports.write"), "can_draw", lambda: False)
 
 
 def questions_of(given):
@@ -132,29 +124,3 @@ def test_the_whole_experiment_in_small(keqa_command, written, monkeypatch, tmp_p
     for what in ("LM calls", "tokens read", "tokens written"):
         assert total[f"{what} expected"] == pytest.approx(spent[what], rel=0.2)
         assert total[f"{what} least"] <= total[f"{what} most"]
-
-
-@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside this repository")
-def test_all_rows_on_real_files(keqa_command, monkeypatch, tmp_path):
-    """The four data sets of the paper, two questions each; every row of Table 1."""
-    monkeypatch.setitem(DESIGN, "analysed", [])
-    monkeypatch.setitem(DESIGN, "more", [])
-    given = [
-        *("--data", f"nq:{SHARED_DATA}/nq/NQ-open.dev.jsonl"),
-        *("--train", f"nq:{SHARED_DATA}/nq/NQ-open.efficientqa.dev.1.1.jsonl"),
-        *("--data", f"strategyqa:{SHARED_DATA}/strategyqa/strategyqa_train.json"),
-        *("--data", f"hotpotqa:{SHARED_DATA}/hotpotqa/hotpot_dev_distractor_v1.json"),
-        *("--train", f"hotpotqa:{SHARED_DATA}/hotpotqa/hotpot_train_v1.1.json"),
-        *("--data", f"2wikimultihopqa:{SHARED_DATA}/2wikimultihopqa/dev.json"),
-        *("--train", f"2wikimultihopqa:{SHARED_DATA}/2wikimultihopqa/train.json"),
-    ]
-    corpus = json.loads((SHARED_DATA / "hotpotqa" / "hotpotqa_corpus.json").read_text("utf-8"))[:500]
-    build_index([Passage(str(n), one["title"], one["text"]) for n, one in enumerate(corpus)], tmp_path / "own")
-    how = ("--index", tmp_path / "own", "--sample", "2", "--embedder", "hashing", "--plain-baselines")
-    with served(given) as server:
-        found = ask(keqa_command, server, given, tmp_path / "runs", *how)
-    titles = [METHODS[name].title for name in dict.fromkeys(method for method, _, _ in published("keqa", "table1"))]
-    if "there is no utility reference" in found.err:
-        titles = [title for title in titles if title not in ("KEQA", "w/o QKE", "w/o UKP", "w random R'", "w SE")]
-    assert [row["method"].removeprefix("KEQA ") for row in found.paper_table1] == titles
-    assert len(found.paper_table1[0]) == 1 + 2 * 7

@@ -38,14 +38,14 @@ def acting(text: str) -> set[str]:
 @pytest.fixture
 def hostile_index(tmp_path, monkeypatch):
     """An index as a stranger makes it: nothing in it was cleaned."""
-    monkeypatch.setattr("keqa.retrievers.intake.cleaned", lambda passage: passage)
     passages = [
         Passage(f"a{EVIL}", f"Oak {EVIL}", f"The oldest oak was planted by monks. {EVIL}"),
         Passage("b", "Rain", "Rain."),
     ]
     folder = tmp_path / "stranger"
-    build_index(passages, folder, name="stranger")
-    monkeypatch.undo()
+    with monkeypatch.context() as uncleaned:
+        uncleaned.setattr("keqa.retrievers.intake.cleaned", lambda passage: passage)
+        build_index(passages, folder, name="stranger")
     manifest = next(folder.glob("data/manifest-*.json"))
     values, files = map(json.loads, manifest.read_text().splitlines())
     values["name"] = f"stranger {EVIL}"
@@ -53,14 +53,12 @@ def hostile_index(tmp_path, monkeypatch):
     return folder
 
 
-def keqa(*arguments, tmp_path, **environment):
-    """The command line in a process of its own, and what it wrote."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
-    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DSPY_CACHEDIR": str(tmp_path / "dspy")}
-    env = {**kept, **own, "COLUMNS": "100", "OPENAI_API_KEY": KEY, **environment}
-    command = [sys.executable, "-m", "keqa", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=120, env=env, check=False)
-    return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+@pytest.fixture
+def keqa(keqa_command, monkeypatch):
+    """Runs the command line with a key in the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("COLUMNS", "100")
+    return keqa_command
 
 
 def spoken(messages, n, body):
@@ -77,70 +75,68 @@ def refused(messages, n, body):
     raise HTTPFault(400, f"no such thing {EVIL} with the key {KEY} or sk-proj-****fXYZ")
 
 
-@pytest.mark.parametrize("colour", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}])
-@pytest.mark.parametrize("command", [["search", "oak", "-i"], ["index", "info", "-q", "oak"]], ids=" ".join)
-def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(
-    keqa_command, hostile_index, tmp_path, command, colour
-):
-    code, out, err = keqa(*command, hostile_index, tmp_path=tmp_path, **colour)
-    assert code == 0, err
-    assert ("\x1b[" in out) is ("FORCE_COLOR" in colour)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+@pytest.mark.parametrize(
+    ("command", "colour"),
+    [(["search", "oak", "-i"], "FORCE_COLOR"), (["index", "info", "-q", "oak"], "NO_COLOR")],
+)
+def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(keqa, hostile_index, monkeypatch, command, colour):
+    with monkeypatch.context() as coloured:
+        coloured.setenv(colour, "1")
+        ended = keqa(*command, hostile_index)
+    assert ("\x1b[" in ended.fine()) is (colour == "FORCE_COLOR")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", ended.out)
     assert not acting(plain)
     assert all(one in plain for one in ("owned", "\N{SYMBOL FOR ESCAPE}", "\\u202e"))
     assert "[link=" in re.sub(r"\s", "", plain)
-    assert "]0;owned\x07" not in err
+    assert "]0;owned\x07" not in ended.err
     if "info" in command:
         assert "stranger \N{SYMBOL FOR ESCAPE}]0;owned" in plain
-    ended = keqa_command(*command, hostile_index, "--json")
+    ended = keqa(*command, hostile_index, "--json")
     assert acting(ended.out + ended.err) == set()
     reported = ended.json()
     assert reported["hits"][0]["title"] == f"Oak {EVIL}"
     assert reported.get("indexes", [{"name": f"stranger {EVIL}"}])[0]["name"] == f"stranger {EVIL}"
 
 
-def test_a_hostile_language_model_is_shown_harmlessly(hostile_index, tmp_path):
+def test_a_hostile_language_model_is_shown_harmlessly(keqa, hostile_index):
     with OpenAIServer(reply=spoken) as server:
         served = ["--index", hostile_index, "--lm", "openai/scripted", "--api-base", server.api_base, "--no-examine"]
         served += ["--unanswered", "guess"]
-        code, out, err = keqa("ask", QUESTION, *served, tmp_path=tmp_path)
-        assert code == 0, err
-        assert not acting(out + err)
-        assert "Answer: monks \N{SYMBOL FOR ESCAPE}]0;owned" in out
-        assert KEY not in out + err
-        code, out, err = keqa("ask", QUESTION, *served, "--json", tmp_path=tmp_path)
-    assert code == 0, err
-    assert not acting(out + err)
-    record = json.loads(out)
+        ended = keqa("ask", QUESTION, *served)
+        assert "Answer: monks \N{SYMBOL FOR ESCAPE}]0;owned" in ended.fine()
+        assert not acting(ended.out + ended.err)
+        assert KEY not in ended.out + ended.err
+        ended = keqa("ask", QUESTION, *served, "--json")
+    record = ended.json()
+    assert not acting(ended.out + ended.err)
     # An HTTP library may have put a replacement character in the place of half a pair.
     assert re.search("half [\ud83d\ufffd] of", record["answer"])
-    assert KEY not in out
+    assert KEY not in ended.out
     assert record["quizzes"][0]["passages"][0]["title"] == f"Oak {EVIL}"
 
 
 @pytest.mark.parametrize("status", [400, 401])
-def test_what_a_server_says_when_it_refuses_is_shown_harmlessly_and_without_the_key(tmp_path, status):
+def test_what_a_server_says_when_it_refuses_is_shown_harmlessly_and_without_the_key(keqa, status):
     def refuse(messages, n, body):
         raise HTTPFault(status, f"Incorrect key {KEY} (sk-p*****fXYZ) {EVIL}", "invalid_api_key")
 
     with OpenAIServer(reply=refuse) as server:
         served = ["--lm", "openai/scripted", "--api-base", server.api_base]
         for form in ([], ["--json"]):
-            code, out, err = keqa("ask", QUESTION, *served, *form, tmp_path=tmp_path)
-            assert code in (1, 2)
-            assert not acting(out + err)
-            assert "Incorrect key" in err
-            assert KEY not in out + err
-            assert "fXYZ" not in out + err
+            ended = keqa("ask", QUESTION, *served, *form)
+            assert ended.code in (1, 2)
+            assert "Incorrect key" in ended.err
+            assert not acting(ended.out + ended.err)
+            assert not any(one in ended.out + ended.err for one in (KEY, "fXYZ"))
 
 
-def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(tmp_path):
+def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(keqa, tmp_path):
     questions = tmp_path / "questions.jsonl"
     questions.write_text(json.dumps({"id": f"q{EVIL}", "question": f"Who {EVIL}?", "answers": ["monks"]}) + "\n")
     with OpenAIServer(reply=refused) as server:
         served = ["--lm", "openai/scripted", "--api-base", server.api_base, "--questions", questions, "-o", tmp_path]
-        _, out, err = keqa("evaluate", "closed-book", *served, tmp_path=tmp_path)
-    assert not acting(out + err)
+        ended = keqa("evaluate", "closed-book", *served)
+    assert not acting(ended.out + ended.err)
     run = tmp_path / "closed-book.jsonl"
     assert KEY not in run.read_text()
     assert "fXYZ" not in run.read_text()
@@ -148,10 +144,9 @@ def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(tmp_path):
     values = json.loads(header)
     values["header"]["label"] = f"mine {EVIL}"
     run.write_text(json.dumps(values) + "\n" + line + "\n")
-    code, out, err = keqa("compare", run, "-o", tmp_path / "out", tmp_path=tmp_path)
-    assert code == 0, err
-    assert not acting(out + err)
-    assert "mine \N{SYMBOL FOR ESCAPE}" in out
+    ended = keqa("compare", run, "-o", tmp_path / "out")
+    assert "mine \N{SYMBOL FOR ESCAPE}" in ended.fine()
+    assert not acting(ended.out + ended.err)
     tables = [path.read_text() for path in (tmp_path / "out" / "report").iterdir() if path.suffix != ".png"]
     assert not any(acting(table) for table in tables)
 

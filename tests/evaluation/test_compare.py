@@ -130,29 +130,6 @@ def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):
     assert run_file.header.configuration.golds
 
 
-def improbable(name, inputs, config):
-    """As `governs`, and FLARE's two sentences; this language model gives no token probabilities."""
-    if "thoughts" not in inputs:
-        return governs(name, inputs, config)
-    # The first is written from what is found for the question, and needs none.
-    first = str(inputs["thoughts"]).strip() in ("", "[]")
-    return {"thought": "Ann governs it." if first else "So the answer is Ann."}
-
-
-def test_a_method_without_token_probabilities_is_left_out_and_the_others_go_on(asking, tmp_path):
-    run, engine = asking
-    engine.reply = improbable
-    told = []
-    rows = run("closed-book", "flare", "rag", left_out=lambda spec, error: told.append((spec.label, str(error))))
-    assert [(row.spec.label, row.tally.done) for row in rows] == [("closed-book", 4), ("rag", 4)]
-    assert [label for label, _ in told] == ["flare"]
-    assert told[0][1].startswith("scripted/mayors gives no token probabilities")
-    assert not (tmp_path / "flare.jsonl").exists()
-    with pytest.raises(ConfigurationError, match="no token probabilities"):
-        run("flare")
-    assert not (tmp_path / "flare.jsonl").exists()
-
-
 def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, tmp_path):
     run, _ = asking
     told = []

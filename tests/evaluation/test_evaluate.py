@@ -1,18 +1,15 @@
 """A run: asked, scored, kept line by line, and resumed, whatever fails on the way."""
 
-import json
-
 import dspy
 import pytest
 from dspy import lm15
 from dspy.clients import base_lm
-from fixtures.run_files import without_seconds
+from fixtures.run_files import towns, without_seconds
 
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.data.example import Example, as_example
-from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
+from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.evaluate import ask, demonstrations_of, evaluate, scores_of
-from keqa.evaluation.questions import of_name
 from keqa.evaluation.records import RunSettings
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
@@ -82,37 +79,6 @@ def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_pa
     assert [line.answer for line in lines] == ["x", "x", "Mayor2", "x", "Mayor4"]
 
 
-def test_an_outage_of_the_retriever_is_told_and_its_questions_can_be_asked_again(scripted, retriever, tmp_path):
-    def read(name, inputs, config):
-        return {"answer": "Ann" if "Ann" in str(inputs.get("passages")) else "a guess"}
-
-    lm, _ = scripted(read, cache=True)
-    lm.model = "scripted/mayors"
-    found = retriever("Ann governs Town0 and Town1.")
-    search, away = found.search, {"Who governs Town1?"}
-
-    def sometimes(query, k=10):
-        if query in away:
-            raise RetrievalError("the server is away")
-        return search(query, k)
-
-    found.search = sometimes
-    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "Ann"} for n in range(2)]
-    program = AlwaysRetrieve(found)
-    program.set_lm(lm)
-    out = tmp_path / "run.jsonl"
-    tally = evaluate(program, towns, out=out)
-    # What was not found because nobody searched is no reason to answer from memory.
-    assert (tally.failed, dict(tally.causes), tally.mean("em")) == (1, {"RetrievalError": 1}, 0.5)
-    assert (tally.untouched, tally.untouched_mean("em")) == (1, 1.0)
-    tally = evaluate(program, towns, out=out)
-    assert (tally.asked, tally.failed) == (0, 1)
-    away.clear()
-    tally = evaluate(program, towns, out=out, retry_failed=True)
-    assert (tally.asked, tally.failed, tally.mean("em")) == (1, 0, 1.0)
-    assert evaluate(program, towns, out=out, retry_failed=True).asked == 0
-
-
 def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, tmp_path):
     def locked(name, inputs, config):
         if "Town3" in inputs["question"]:
@@ -149,48 +115,10 @@ def test_questions_that_cannot_be_asked_are_told_first(closed_book, tmp_path, ex
     assert not (tmp_path / "run.jsonl").exists()
 
 
-def test_examples_are_read_as_a_stream_and_no_more_are_in_work_than_allowed(closed_book, tmp_path):
-    (tmp_path / "towns.jsonl").write_text(
-        "".join(json.dumps({"question": f"Who governs Town{n}?", "answer": f"Mayor{n}"}) + "\n" for n in range(50))
-    )
-    examples = of_name(str(tmp_path / "towns.jsonl")).examples
+def test_no_more_are_in_work_than_allowed(closed_book, tmp_path):
     program, engine = closed_book(latency=0.005)
-    ahead = []
-
-    class Watched:
-        """Tells how many examples were handed out beyond those that were asked."""
-
-        def __iter__(self):
-            for count, example in enumerate(examples, start=1):
-                ahead.append(count - len(engine.calls))
-                yield example
-
-    assert evaluate(program, Watched(), out=tmp_path / "run.jsonl", in_flight=2).done == 50
-    # Gone through once for the ids, before anything is asked, and once to ask.
-    assert len(ahead) == 100
-    assert max(ahead[50:]) <= 2
+    assert evaluate(program, iter(towns(50)), out=tmp_path / "run.jsonl", in_flight=2).done == 50
     assert engine.peak == 2
-
-
-@pytest.mark.parametrize("meanwhile", [[], ["Town0", "Town7", "Town2"], ["Town0", "Town1", "Town2", "Town3"]])
-def test_questions_that_change_during_a_run_end_it_and_what_was_answered_is_kept(closed_book, tmp_path, meanwhile):
-    def towns(names):
-        return [{"id": str(n), "question": f"Who governs {name}?", "answer": "Ann"} for n, name in enumerate(names)]
-
-    class Changing:
-        """As a file that somebody writes to between its first reading, for the ids, and the second."""
-
-        def __init__(self):
-            self.left = [towns(["Town0", "Town1", "Town2"]), towns(meanwhile)]
-
-        def __iter__(self):
-            return iter(self.left.pop(0))
-
-    program, _ = closed_book()
-    with pytest.raises(InputError, match="have changed since the run began"):
-        evaluate(program, Changing(), out=tmp_path / "run.jsonl", in_flight=2)
-    kept = [line.question for line in read_run(tmp_path / "run.jsonl").lines]
-    assert kept == [f"Who governs Town{n}?" for n in range(min(len(meanwhile), 1 if "Town7" in meanwhile else 3))]
 
 
 def test_the_calls_are_not_remembered(run):
@@ -199,19 +127,6 @@ def test_the_calls_are_not_remembered(run):
     run(80)
     assert len(base_lm.GLOBAL_HISTORY) <= 64
     assert len(dspy.settings.trace or []) == before
-
-
-def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
-    message = r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"
-    with pytest.raises(TooManyFailuresError, match=message):
-        run(40, away, in_flight=1, stop_after_outages=5)
-    assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
-    tally, engine = run(40, retry_failed=True)
-    assert (tally.done, tally.failed, len(engine.calls)) == (40, 0, 37)
-    # What is in work when it stops is kept as well.
-    with pytest.raises(TooManyFailuresError):
-        run(40, away, label="many", in_flight=8, stop_after_outages=5)
-    assert 8 <= len(read_run(tmp_path / "many.jsonl").lines) < 40
 
 
 def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):

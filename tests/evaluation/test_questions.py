@@ -2,10 +2,7 @@ import json
 
 import pytest
 from fixtures.run_files import towns
-from hypothesis import given
-from hypothesis import strategies as st
 
-from keqa.data.own import read_examples
 from keqa.errors import InputError
 from keqa.evaluation.questions import of_name, of_testbed, of_training, without_learned
 from keqa.programs.predictor import NOTHING
@@ -46,50 +43,12 @@ def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mi
     assert nq.settings == {name: {"reason": False} for name in ("rowen", "self-rag", "slimplm")}
 
 
-def test_lines_can_be_gone_through_again_and_what_cannot_be_used_is_told(mine):
+def test_what_cannot_be_used_of_a_file_is_told(mine):
     found = of_name(mine(towns(3)[0], "not JSON", [1], {"question": "Who?"}, *towns(3)[1:]))
-    assert ids(found) == ids(found) == ["t0", "t1", "t2"]
+    assert ids(found) == ["t0", "t1", "t2"]
     assert (found.dataset, found.split, found.seed) == ("mine.jsonl", "", 0)
     places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
     assert places == ["line 2", "line 3", "line 4"]
-
-
-@pytest.mark.parametrize("options", [{"sample": 2, "seed": 1}, {"limit": 1}])
-def test_what_cannot_be_used_is_told_of_a_part_of_the_lines_too(mine, options):
-    found = of_name(mine(*towns(2), "not JSON", {"question": "Who?"}, towns(3)[2]), **options)
-    places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
-    assert places == ["line 3", "line 4"]
-
-
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                '{"question": "Who?", "answer": "x"}',
-                '{"question": "WHO?", "answer": "y"}',
-                '{"id": "a", "question": "Why?", "answer": "x"}',
-                '{"id": "a", "question": "When?", "answer": "x"}',
-                '{"id": "b", "question": "Is it?", "answer": true}',
-                '{"question": "", "answer": "x"}',
-                "{",
-                "",
-            ]
-        ),
-        min_size=1,
-    )
-)
-def test_one_line_in_memory_is_as_good_as_all(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("own") / "mine.jsonl"
-    path.write_text("\n".join(rows))
-    try:
-        whole = read_examples(path)
-    except InputError:
-        with pytest.raises(InputError):
-            of_name(str(path))
-        return
-    found = of_name(str(path))
-    assert list(found.examples) == whole.examples
-    assert found.problems == [str(problem) for problem in whole.problems]
 
 
 def test_a_file_without_a_question(mine):

@@ -49,8 +49,10 @@ def run(*typed):
             ["ask", "Who?", "--api-base", "gpu:8000", "--lm", "hosted_vllm/m"],
             "keqa ask 'Who?' --lm hosted_vllm/m --api-base '<address>'",
         ),
-        (["ask", "Who?", "--utility-api-base=gpu"], "keqa ask 'Who?' --utility-api-base '<address>'"),
-        (["compile", "-op", "--reflection-api-base=gpu"], "keqa compile --out p --reflection-api-base '<address>'"),
+        (
+            ["ask", "Who?", "--utility-lm", "m", "--utility-api-base=gpu"],
+            "keqa ask 'Who?' --utility-lm m --utility-api-base '<address>'",
+        ),
         (["ask", "Who?", "--lm", "transformers//srv/models/m"], "keqa ask 'Who?' --lm transformers/m"),
         (["ask", "Who?", "--lm=transformers/~/m"], "keqa ask 'Who?' --lm transformers/m"),
         (["ask", "Who?", "-m", "transformers/org/m"], "keqa ask 'Who?' --lm transformers/org/m"),
@@ -72,6 +74,7 @@ def run(*typed):
             "keqa reproduce paper --data NQ:a.jsonl --data strategyqa",
         ),
         (["ask", "Who?", "--no-cite", "--draft"], "keqa ask 'Who?' --draft --no-cite"),
+        (["compile", "-op", "-p/home/me/before"], "keqa compile --out p --program before"),
         (["compile", "-op", "--embedder", "/srv/models/e5"], "keqa compile --out p --embedder e5"),
     ],
 )
@@ -95,9 +98,9 @@ def test_a_command_is_called_with_its_groups():
 def test_a_group_may_be_made_of_groups_and_the_options_that_were_given_are_named():
     typed = ("compare", "a.jsonl", "-o", "x", "-p", "one", "-p", "two", "--seed", "0", "--no-cache")
     assert list(given(run(*typed)["options"])) == ["--out", "--no-cache", "--program"]
-    shown = run("compare", "keqa", "--limit", "3", "--tries", "7", "--lm", "openai/m", "--risk", "0.2")
+    shown = run("compare", "keqa", "--limit", "3", "--tries", "7", "--lm", "openai/m", "--seed", "2")
     options = shown["options"]
-    found = (options.questions.limit, options.method.tries, options.models.lm, options.risk.risk, options.run.in_flight)
-    assert found == (3, 7, "openai/m", 0.2, 8)
-    assert list(given(options)) == ["--limit", "--tries", "--lm", "--risk"]
-    assert shown["command"] == "keqa compare keqa --limit 3 --tries 7 --lm openai/m --risk 0.2"
+    found = (options.questions.limit, options.method.tries, options.models.lm, options.run.in_flight)
+    assert found == (3, 7, "openai/m", 8)
+    assert list(given(options)) == ["--seed", "--limit", "--tries", "--lm"]
+    assert shown["command"] == "keqa compare keqa --seed 2 --limit 3 --tries 7 --lm openai/m"

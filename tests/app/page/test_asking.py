@@ -35,19 +35,6 @@ def answered(page, turn=0):
     page.locator(".story .answer-text").nth(turn).wait_for()
 
 
-def test_the_events_of_a_question(serving):
-    with serving.client as client:
-        events = asked(client)
-    kinds = [event["kind"] for event in events]
-    assert kinds[:2] == ["QuizFound", "QuizFound"]
-    assert kinds[-1] == "Answered"
-    assert {"QuizExamined", "Searching", "PassagesKept", "QuizAnswered"} <= set(kinds)
-    end = events[-1]
-    assert end["record"]["answer"] == "Flora Isvik"
-    assert [(source["id"], source["text"]) for source in end["sources"]] == [("1", MARKUP)]
-    assert "Known: Who governs Carmouth? Heidi Fenman" in [event.get("said") for event in events]
-
-
 def test_a_question_without_an_answer_ends_with_its_story(serve):
     with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
         serving = serve(lm)
@@ -138,18 +125,6 @@ def test_the_address_that_is_printed_has_the_token(serve, server, open_page):
     other.get_by_text(about).wait_for()
     assert TOKEN not in other.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
     open_page(serve(server, about=about).url + "/").get_by_text(about).wait_for()
-
-
-def test_quizzes_appear_as_they_settle(serve, server, open_page):
-    server.latency = 0.3
-    page = open_page(serve(server).url + "/")
-    ask(page, QUESTION)
-    page.get_by_role("region", name="Quiz 1").get_by_text("known: Heidi Fenman").wait_for()
-    # The second is still in work then.
-    assert page.locator(".answer-text").count() == 0
-    assert page.get_by_role("button", name="Stop").is_enabled()
-    answered(page)
-    assert page.get_by_role("button", name="Ask").is_enabled()
 
 
 class Unsure:

@@ -20,6 +20,8 @@ from keqa.programs.records import (
     Written,
 )
 
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
@@ -70,8 +72,6 @@ def shown(tmp_path, open_page):
     return show
 
 
-@pytest.mark.process
-@pytest.mark.slow
 def test_everything_is_there_and_all_of_it_is_text(shown):
     page = shown(story_page(RECORD))
     assert page.locator("h2").inner_text() == EVIL
@@ -85,8 +85,6 @@ def test_everything_is_there_and_all_of_it_is_text(shown):
     assert "Cost: 3 LM calls, 1 retrieval, 1,200 tokens, 1.3 s" in page.locator(".cost summary").inner_text()
 
 
-@pytest.mark.process
-@pytest.mark.slow
 def test_by_what_a_question_was_settled_and_what_was_kept_over_what(shown):
     weighed = Weighed(memory="Ann", evidence=EVIL, memory_right=0.7, evidence_right=0.2, kept="memory over evidence")
     judged = {"gate": "chooser", "certainty": 0.4, "stopped": "right with 0.40, and a reading is worth 0.70"}
@@ -103,29 +101,25 @@ def test_by_what_a_question_was_settled_and_what_was_kept_over_what(shown):
     assert kept in page.get_by_role("region", name="Quiz 1").inner_text()
 
 
-@pytest.mark.process
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("decided", "said"),
-    [
-        ({"certainty": 0.0, "threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3, certainty 0.00 < 1/10"),
-        ({"certainty": 0.7996}, "consistency 1/3, certainty 0.7996 < 4/5"),
-        ({"certainty": 0.8}, "consistency 1/3, certainty 0.80 (threshold 4/5)"),
-        ({"threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3 (threshold 1/10)"),
-        ({"complete": False, "tries": 5}, "consistency 1/3 so far, 4/5 out of reach"),
-        ({"complete": False, "tries": 9}, "consistency 1/3 (threshold 4/5)"),
-        ({"complete": False, "certainty": 0.3, "stopped": "one draft decides"}, "one draft decides"),
-    ],
-)
-def test_what_a_gate_compares_is_compared_and_no_sign_is_false(shown, decided, said):
-    quiz = QUIZ.model_copy(update=decided)
-    page = shown(story_page(RECORD.model_copy(update={"quizzes": [quiz]})))
-    lines = page.get_by_role("region", name="Quiz 1").inner_text().splitlines()
-    assert f"{said}: unknown, so search (gate: votes)" in lines
+DECIDED = [
+    ({"certainty": 0.0, "threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3, certainty 0.00 < 1/10"),
+    ({"certainty": 0.7996}, "consistency 1/3, certainty 0.7996 < 4/5"),
+    ({"certainty": 0.8}, "consistency 1/3, certainty 0.80 (threshold 4/5)"),
+    ({"threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3 (threshold 1/10)"),
+    ({"complete": False, "tries": 5}, "consistency 1/3 so far, 4/5 out of reach"),
+    ({"complete": False, "tries": 9}, "consistency 1/3 (threshold 4/5)"),
+    ({"complete": False, "certainty": 0.3, "stopped": "one draft decides"}, "one draft decides"),
+]
 
 
-@pytest.mark.process
-@pytest.mark.slow
+def test_what_a_gate_compares_is_compared_and_no_sign_is_false(shown):
+    quizzes = [QUIZ.model_copy(update={**how, "index": number}) for number, (how, _) in enumerate(DECIDED, start=1)]
+    page = shown(story_page(RECORD.model_copy(update={"quizzes": quizzes})))
+    for quiz, (_, said) in zip(quizzes, DECIDED, strict=True):
+        lines = page.get_by_role("region", name=f"Quiz {quiz.index}").inner_text().splitlines()
+        assert f"{said}: unknown, so search (gate: votes)" in lines
+
+
 def test_sources_of_one_title_are_told_apart_and_open(shown):
     page = shown(story_page(RECORD))
     lines = page.locator(".answer li").all_inner_texts()
@@ -134,8 +128,6 @@ def test_sources_of_one_title_are_told_apart_and_open(shown):
     assert page.evaluate("document.activeElement.closest('.passage').querySelector('.text').textContent") == EVIL
 
 
-@pytest.mark.process
-@pytest.mark.slow
 def test_a_source_says_where_it_stands(shown):
     place = {"file": "deck.pptx", "page": 3, "heading": "Results", "date": "2024-05-31"}
     source = {"id": "a", "title": "Title", "text": "One. Two is it. Three.", "quizzes": [1]}
@@ -146,7 +138,6 @@ def test_a_source_says_where_it_stands(shown):
         assert page.locator("mark").all_inner_texts() == ["Two is it.", "Three."]
 
 
-@pytest.mark.process
 def test_where_sources_disagree_and_what_is_withheld_is_said(shown):
     sentences = ["The mayor of Carmouth is Ann Lee.", "The mayor of Carmouth is Bo Kim."]
     first, second = (passage(name, text=text) for name, text in zip("ab", sentences, strict=True))
@@ -163,8 +154,6 @@ def test_where_sources_disagree_and_what_is_withheld_is_said(shown):
         assert part in answer.inner_text()
 
 
-@pytest.mark.process
-@pytest.mark.slow
 def test_a_written_answer_cites_its_passages(shown):
     both = [passage("a"), passage("b", text=EVIL)]
     items = [Statement(text=f"{EVIL} [2]", citations=[2]), Statement(text="Bo", given=False, why="it cites no passage")]
@@ -197,16 +186,12 @@ def test_a_written_answer_cites_its_passages(shown):
     assert page.get_by_text("What the text cites besides:").locator("..").locator(".passage").count() == 1
 
 
-@pytest.mark.process
-@pytest.mark.slow
 def test_a_question_without_an_answer(shown):
     failure = Failure(stage="summarize", cause="LMTimeoutError", message=EVIL)
     page = shown(story_page(QuestionRecord(question="Who?", failure=failure)))
     assert "No answer: summarize failed (LMTimeoutError)" in page.locator(".answer").inner_text()
 
 
-@pytest.mark.process
-@pytest.mark.slow
 def test_passages_of_a_method_without_quizzes(shown):
     record = QuestionRecord(
         question="Who?", method="rag", passages=[passage("a")], answer="Ann", answer_source="passages"

@@ -8,7 +8,7 @@ from fixtures.serving import MARKUP, QUESTION, events_in, until
 from servers.openai_server import HTTPFault, OpenAIServer
 
 from keqa.errors import StorageError
-from keqa.server.limits import ServerLimits, problem_of
+from keqa.server.limits import problem_of
 
 pytestmark = pytest.mark.server
 
@@ -208,13 +208,3 @@ def test_the_metrics(serving):
     assert "keqa_retrievals_total 1.0" in page
     assert "secret" not in page
     assert "Carmouth" not in page
-
-
-def test_twenty_users_at_once(serve, server):
-    serving = serve(server, limits=ServerLimits(in_flight=4, rate=0))
-    with ThreadPoolExecutor(20) as pool:
-        found = list(pool.map(lambda _: serving.chat(), range(20)))
-    assert [answer.status_code for answer in found] == [200] * 20
-    assert len({answer.json()["id"] for answer in found}) == 20
-    assert serving.metric("keqa_questions_total", outcome="answered") == 20
-    assert serving.metric("keqa_in_work") == serving.metric("keqa_waiting") == 0

@@ -3,12 +3,10 @@
 import os
 import sys
 
-import httpx2
 import pytest
-from fixtures.serving import MARKUP, QUESTION, TOKEN
+from fixtures.serving import MARKUP, QUESTION
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver.exceptions import ToolError
 
 from keqa.programs.prediction import Searching
@@ -117,16 +115,3 @@ async def test_an_agent_starts_the_command_and_talks_to_it(server, own_index, tm
     assert answer.structured_content["answer"] == "Flora Isvik"
     assert heard[0] == f"Searching: {QUESTION}"
     assert [passage["id"] for passage in found.structured_content["passages"]] == ["2"]
-
-
-async def test_over_http_the_token_is_needed(serve, server):
-    url = f"{serve(server, token=TOKEN).url}/mcp"
-    with pytest.raises(BaseException) as refused:  # noqa: PT011
-        async with Client(url) as client:
-            await client.list_tools()
-    assert refused.value is not None
-    async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-        assert len((await client.list_tools()).tools) == 2
