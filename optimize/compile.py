@@ -35,7 +35,7 @@ from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.settling import FEWEST, Ways
+from keqa.optimize.settling import FEWEST, Ways, too_few
 from keqa.optimize.tuning import SETTLE, Tuning, has_tunable_threshold, values_to_try
 from keqa.optimize.written import written_quality
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
@@ -436,10 +436,10 @@ class Steps:
             }
         if len(found.values[SETTLE]) == 1:
             return found.program
-        if (questions := len(self.train) + len(self.val)) < FEWEST:
+        if too_few(self.train, self.val):
             self.report.problems.append(
-                f"{questions} questions are too few to choose by between memory, reading and taking apart, {FEWEST} at "
-                f"least: {found.start.settle} stays"
+                f"{len(self.train) + len(self.val)} questions are too few to choose by between memory, reading and "
+                f"taking apart, {FEWEST} at least: {found.start.settle} stays"
             )
             return found.program
         return self._settled(found)

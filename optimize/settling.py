@@ -51,6 +51,11 @@ _LEAST_FOUND = 0.2
 """A smaller share of training questions whose answer stands in what is found says that the index is of other things."""
 
 
+def too_few(*questions: Sequence[Example]) -> bool:
+    """Whether questions are too few to choose a way by."""
+    return sum(map(len, questions)) < FEWEST
+
+
 def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
     """Whether scores are at most a standard error, by the paired bootstrap, and two hundredths below the best."""
     lead = (sum(best) - sum(one)) / len(best)

@@ -67,7 +67,7 @@ def cells_of(ended):
 
 
 def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, out, monkeypatch):
-    monkeypatch.setattr("keqa.optimize.compile.FEWEST", 2)
+    monkeypatch.setattr("keqa.optimize.settling.FEWEST", 2)
     train, val = pairs("train.jsonl", TOWNS[:5], '{"question": "Who?"}'), pairs("val.jsonl", TOWNS[5:])
     command = ["compile", train, "--val", val, *served, *FEW, "--no-look-first", "--out", out]
     ended = keqa_command(*command)
@@ -97,6 +97,12 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     asked = ("ask", "Whom?", "--program", out, *served)
     assert keqa_command(*asked, "--settle", "quizzes").code == 0
     assert keqa_command(*asked).code == 3
+
+
+def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out):
+    tune().fine()
+    settings = json.loads((out / "program.json").read_text())["settings"]
+    assert (settings["settle"], settings["read_together"]) == ("cascade", True)
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(

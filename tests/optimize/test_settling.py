@@ -103,7 +103,7 @@ def takes_apart(town):
 @pytest.fixture
 def compiled(tmp_path, monkeypatch):
     """Compiles nothing but the way of a program, for which few questions are enough."""
-    monkeypatch.setattr("keqa.optimize.compile.FEWEST", 2)
+    monkeypatch.setattr("keqa.optimize.settling.FEWEST", 2)
 
     def run(world, folder="work", **options):
         quick = {"optimizer": "none", "reference": False, "boundary": False, "grid": ONLY_WAYS, "in_flight": 1}
@@ -288,7 +288,7 @@ def test_too_few_questions_teach_no_chooser(setting, town, compiled):
 
 
 def test_by_too_few_questions_no_way_is_chosen(setting, town, compiled, monkeypatch):
-    monkeypatch.setattr("keqa.optimize.compile.FEWEST", 25)
+    monkeypatch.setattr("keqa.optimize.settling.FEWEST", 25)
     found = compiled(setting(knows(town), train=20, val=4))
     assert (found.program.settle, found.report.settling) == ("quizzes", None)
     assert found.report.problems == [
