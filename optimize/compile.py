@@ -35,7 +35,7 @@ from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.settling import Ways
+from keqa.optimize.settling import FEWEST, Ways, too_few
 from keqa.optimize.tuning import SETTLE, Tuning, has_tunable_threshold, values_to_try
 from keqa.optimize.written import written_quality
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
@@ -425,7 +425,15 @@ class Steps:
                 "held_out": boundary.held_out.as_json(),
                 "kept": found.best.settings["boundary"],
             }
-        return self._settled(found) if len(found.values[SETTLE]) > 1 else found.program
+        if len(found.values[SETTLE]) == 1:
+            return found.program
+        if too_few(self.train, self.val):
+            self.report.problems.append(
+                f"{len(self.train) + len(self.val)} questions are too few to choose by between memory, reading and "
+                f"taking apart, {FEWEST} at least: {found.start.settle} stays"
+            )
+            return found.program
+        return self._settled(found)
 
     def _settled(self, tuning: Tuning) -> KEQA:
         found = Ways(tuning, self.train, self.options.threshold).run()

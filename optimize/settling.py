@@ -1,13 +1,13 @@
 """By what a compiled program settles questions: memory, one reading, their quizzes, or what a chooser makes of these.
 
 Each way is scored on the validation questions with the settings that were tuned for the quizzes, and what it takes is
-counted; where there are enough training questions to learn a chooser from, on these as well, for a few validation
-questions tell ways apart by chance alone. So that the whole is never worse than its parts, the cheapest way is kept of
-those that are as good as the best: not more than a standard error of the paired difference below it, or than what the
-best costs more, and never more than two hundredths. Memory alone gives up the index, and is kept only where it is right
-at times and nothing scores better. The chooser is learned from what each way answers to the training questions, and
-scored on them by what those of other folds choose; from their quizzes the arbiter between memory and passages is
-learned. No question is shown demonstrations that were made from it.
+counted; and on the training questions, for a few validation questions tell ways apart by chance alone. So that the
+whole is never worse than its parts, the cheapest way is kept of those that are as good as the best: not more than a
+standard error of the paired difference below it, or than what the best costs more, and never more than two hundredths.
+Memory alone gives up the index, and is kept only where it is right at times and nothing scores better. The chooser is
+learned from what each way answers to the training questions, and scored on them by what those of other folds choose;
+from their quizzes the arbiter between memory and passages is learned. No question is shown demonstrations that were
+made from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from keqa.metrics.answers import is_abstention, same_answer
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.alignment import Settled, settled_quizzes
 from keqa.optimize.asking import Calls, Trace
-from keqa.optimize.boundary.choosing import FEWEST, Learner, Price
+from keqa.optimize.boundary.choosing import Learner, Price
 from keqa.optimize.boundary.outcomes import RecordedOutcome
 from keqa.optimize.tuning import SETTLE, Point, Tuning
 from keqa.programs.boundary.chooser import WAYS, Chooser
@@ -45,8 +45,15 @@ _STANDARD_ERRORS = 2 * 1.96
 _WORTH = 0.02
 """What is so far below the best is worse, however few questions there are to tell: a standard error of 25 is .1."""
 
+FEWEST = 25
+"""By fewer questions no way is chosen: the standard error of a score on so many is about .1."""
 _LEAST_FOUND = 0.2
 """A smaller share of training questions whose answer stands in what is found says that the index is of other things."""
+
+
+def too_few(*questions: Sequence[Example]) -> bool:
+    """Whether questions are too few to choose a way by."""
+    return sum(map(len, questions)) < FEWEST
 
 
 def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
@@ -125,7 +132,7 @@ class Ways:
             else:
                 own = way == tuning.best.settings[SETTLE]
                 found = Tried(tuning.best, {}) if own else self._measured(way)
-                forms = [self._trained(one) for one in (found, *self._formed(found))] if len(ways) > 1 else [found]
+                forms = [self._trained(one) for one in (found, *self._formed(found))]
                 self.tried.append(max(forms, key=lambda one: one.objective))
             tuning.asking.progress("settling", done, len(ways))
         self._look_for_answers()
@@ -151,8 +158,7 @@ class Ways:
         # Memory alone takes fewer still, where it is passed over.
         those = "of those as good that search" if "draft" in rest else "of those as good"
         more = f"{those} it takes the fewest LM calls" if rest else "no other is as good"
-        over = " on validation and training questions together" if kept.trained else ""
-        return f"{chosen}: nothing scores better{over}, and {more}"
+        return f"{chosen}: nothing scores better on validation and training questions together, and {more}"
 
     def about(self) -> dict[str, Any]:
         names = ("score", "calls", "retrievals", "tokens")
@@ -202,8 +208,6 @@ class Ways:
         first = tuple(one if _tells("reading", one) else other for one, other in zip(read, apart, strict=True))
         self.tried.append(self._measured(CASCADE, form)._replace(answered=first))
         try:
-            if not answered:
-                raise InputError(f"{len(self.train)} training questions are too few to learn from: {FEWEST} at least")
             self._arbitrate(answered["quizzes"])
             learner = Learner(outcomes_of(answered, self.threshold))
         except InputError as error:
@@ -250,8 +254,6 @@ class Ways:
 
     def _trained(self, tried: Tried) -> Tried:
         """A way with its scores on the training questions; draws are those of tuning, as many as a question takes."""
-        if len(self.train) < FEWEST:
-            return tried
         tuning, asking = self.tuning, self.tuning.asking
         asking = asking.on(Calls(probabilities=tuning.draws.probabilities, store=asking.journal))
         program = tuning.program_of(tried.point.settings)

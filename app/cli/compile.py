@@ -22,6 +22,7 @@ from keqa.cli.options import (
     AskingOptions,
     KeqaOptions,
     LanguageModels,
+    as_it_comes,
     lm_option,
     open_retriever,
     refuse_idle,
@@ -260,6 +261,7 @@ def compile_command(
     from keqa.lms import build_lm
     from keqa.optimize.options import Options
     from keqa.optimize.options import split as divided
+    from keqa.optimize.settling import too_few
 
     settings = options.settings()
     spec = _method_of(method, settings, models)
@@ -282,9 +284,13 @@ def compile_command(
         # The rehearsal, which takes its time, is of no optimizer of DSPy's.
         Options(reflection_lm=reflecting, **learning.arguments())
     folder = None if program is None else Path(program)
+    questions = divided(trainset, valset, learning.seed)
+    unlearned = spec.method.kind == "keqa" and folder is None and not learning.no_tuning
+    if unlearned and too_few(questions.train, questions.val):
+        # Few questions do not say what is better than what keqa ask does.
+        settings = {**as_it_comes(retriever, roles, settings), **settings}
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
     refuse_idle(settings, make(spec, parts))
-    questions = divided(trainset, valset, learning.seed)
     price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
     if roles is None:
         return

@@ -422,7 +422,7 @@ class AskedOptions:
             if make is not None:
                 asked = make(retriever, roles)
             elif program.program is None:
-                asked = KEQA(retriever, lms=roles, **{**_forms(retriever, roles, settings), **settings})
+                asked = KEQA(retriever, lms=roles, **{**as_it_comes(retriever, roles, settings), **settings})
             else:
                 asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
             refuse_idle(settings, asked)
@@ -439,7 +439,7 @@ def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
         raise MisplacedOptionError("--chooser needs --settle cascade: no other way to settle asks it", "--chooser")
 
 
-def _forms(retriever: Retriever, roles: Roles, settings: Mapping[str, Any]) -> dict[str, Any]:
+def as_it_comes(retriever: Retriever, roles: Roles | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Over documents of one's own, where nothing was compiled: one call for several, and one plain reading first.
 
     A language model that was trained on the papers' prompts is asked those. What is read plainly is checked where it
@@ -447,7 +447,7 @@ def _forms(retriever: Retriever, roles: Roles, settings: Mapping[str, Any]) -> d
     """
     from keqa.programs.predictor import trained_on_prompts
 
-    wanted = getattr(retriever, "own_documents", True) and not trained_on_prompts(roles.task)
+    wanted = getattr(retriever, "own_documents", True) and not (roles and trained_on_prompts(roles.task))
     if not wanted:
         return {}
     cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"

@@ -66,7 +66,8 @@ def cells_of(ended):
     return {line.split()[0]: line.split()[1:] for line in ended.out.splitlines() if line.strip()}
 
 
-def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, out):
+def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, out, monkeypatch):
+    monkeypatch.setattr("keqa.optimize.settling.FEWEST", 2)
     train, val = pairs("train.jsonl", TOWNS[:5], '{"question": "Who?"}'), pairs("val.jsonl", TOWNS[5:])
     command = ["compile", train, "--val", val, *served, *FEW, "--no-look-first", "--out", out]
     ended = keqa_command(*command)
@@ -78,7 +79,7 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     # Over documents of one's own, memory alone is no part.
     assert (cells["reading"][-1], cells["quizzes"][0]) == ("kept", "1.000")
     assert "memory alone" not in ended.out
-    assert "one search and one reading (reading) is kept: nothing scores better, and of those as good" in ended.out
+    assert "one search and one reading (reading) is kept: nothing scores better on validation and" in ended.out
     assert any(line.startswith("utility reference: ") for line in lines)
     assert any(f"language models: {server.count:,} requests" in line for line in lines)
     assert any("train.jsonl, line 6: there is no answer" in line for line in lines)
@@ -96,6 +97,12 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     asked = ("ask", "Whom?", "--program", out, *served)
     assert keqa_command(*asked, "--settle", "quizzes").code == 0
     assert keqa_command(*asked).code == 3
+
+
+def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out):
+    tune().fine()
+    settings = json.loads((out / "program.json").read_text())["settings"]
+    assert (settings["settle"], settings["read_together"]) == ("cascade", True)
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
