@@ -91,6 +91,10 @@ def test_own_entries_are_left_out_with_what_others_share_of_them(ten):
         assert lookup(ten) == [9, 8, 2, 1]
     with leaving_out(*(f"q{place}" for place in range(1, 11))):
         assert lookup(ten) == []
+    # As many others take their places.
+    two = UtilityReference(Angle(), k=2).fit([entry(place, True) for place in range(1, 6)])
+    with leaving_out("q1", "q2"):
+        assert lookup(two) == [4, 3]
 
 
 def test_random_demonstrations_are_the_same_whenever_the_same_is_asked(ten):
