@@ -1,130 +1,19 @@
-"""A small world with something to learn: its language model writes names by the surname until it is shown otherwise."""
+"""Programs over the world of `fixtures.town`, and language models of it that can be fine-tuned."""
 
-import json
-import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine, Reply, ScriptedEngine, ScriptedRetriever
+from conftest import AsyncScriptedEngine, Reply, ScriptedEngine
 from dspy.clients.provider import Provider, TrainingJob
-from dspy.lm15 import InvalidRequestError, Request, Response
-from fixtures.prompts import PROMPTS
+from fixtures.town import Town, TownRetriever, WatchingEngine, example
 
 from keqa.data.example import Example
-from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.retrievers.base import Hit, Passage
 from keqa.storage.journal import Journal
-
-# Those for documents of one's own have the fields of the papers', which are asked here.
-_FIELDS = {
-    frozenset(PROMPTS[name].fields): PROMPTS[name]
-    for name in sorted(PROMPTS, key=lambda name: name not in ("AnswerFromDocuments", "AnswerQuizIfSure"))
-}
-_OBJECTIVE = "your objective is:"
-
-
-class WatchingEngine(ScriptedEngine):
-    """Tells the reply function how many demonstrations it is shown, and knows a signature whatever its instruction."""
-
-    local = threading.local()
-
-    def complete(self, request: Request) -> Response:
-        system = str(request.system)
-        self.local.demos, self.local.system = (len(request.messages) - 1) // 2, system
-        fields = frozenset(re.findall(r"\[\[ ## (\w+) ## \]\]", system)) - {"completed"}
-        head = system.partition(_OBJECTIVE)[0]
-        return super().complete(replace(request, system=f"{head}{_OBJECTIVE}\n{_FIELDS[fields].instructions}"))
-
-
-def example(number: int) -> Example:
-    return Example(
-        f"t{number}",
-        f"To whom is the mayor of Town{number} married?",
-        (f"Ann Spouse{number}",),
-        quizzes=(f"Who governs Town{number}?", "To whom is #1 married?"),
-        quiz_answers=(f"Bo Mayor{number}", f"Ann Spouse{number}"),
-    )
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
-@dataclass
-class Town:
-    """The world; attributes say what its language model does."""
-
-    fails: str = ""  # the signature whose replies cannot be used
-    refuses: str = ""  # the signature for which every request is refused
-    spoilt: bool = False  # whether demonstrations make it worse
-    killed_after: int | None = None  # the call after which the process is killed
-    advised: str | None = None  # an instruction that does as much as demonstrations
-    count: Counter[str] = field(default_factory=Counter)
-
-    def __call__(self, name: str, inputs: dict[str, str], config: Any) -> Any:
-        self.count[name] += 1
-        if self.killed_after is not None and self.count.total() > self.killed_after:
-            raise Killed
-        if name == self.refuses:
-            raise InvalidRequestError("no such field")
-        if name == self.fails:
-            return "garbage"
-        local = WatchingEngine.local
-        shown = (local.demos > 0 or (self.advised or "nothing") in local.system) and not self.spoilt
-        return getattr(self, name)(inputs, config, shown)
-
-    def DecomposeQuestion(self, inputs, config, shown):
-        town = inputs["question"].split("mayor of ")[1].split()[0]
-        return {"quizzes": f'["Who governs {town}?", "To whom is #1 married?"]'}
-
-    def DraftQuizzes(self, inputs, config, shown):
-        written = self.DecomposeQuestion(inputs, config, shown)
-        known = self.AnswerQuiz({"quiz": json.loads(written["quizzes"])[0]}, config, shown)
-        return written | {"drafts": json.dumps([known["answer"], "UNKNOWN"])}
-
-    def AnswerQuiz(self, inputs, config, shown):
-        if "governs" not in inputs["quiz"]:
-            return {"answer": f"guess {config.seed}"}
-        number = inputs["quiz"].rstrip("?").split("Town")[1]
-        return {"answer": f"Bo Mayor{number}" if shown else f"Mayor{number}"}
-
-    def JudgeConsistency(self, inputs, config, shown):
-        return {"same": inputs["first_answer"].split()[-1] == inputs["second_answer"].split()[-1]}
-
-    def StateConfidence(self, inputs, config, shown):
-        return {"confidence": "90" if "governs" in inputs["quiz"] else "30"}
-
-    def JudgeUtility(self, inputs, config, shown):
-        return {"helpful": "married" in inputs["passage"]}
-
-    def JudgeUtilities(self, inputs, config, shown):
-        passages = json.loads(inputs["passages"])
-        return {"helpful": json.dumps({number: "married" in passage for number, passage in passages.items()})}
-
-    def AnswerWithKnowledge(self, inputs, config, shown):
-        if "Spouse" not in inputs["passages"]:
-            return {"reasoning": "None tells.", "answer": "unknown"}
-        number = inputs["passages"].split("Spouse")[1].split(".")[0]
-        return {"reasoning": "It says so.", "answer": f"Ann Spouse{number}" if shown else f"Spouse{number}"}
-
-    def AnswerAndCite(self, inputs, config, shown):
-        cited = [int(number) for number, text in json.loads(inputs["passages"]).items() if "Spouse" in text]
-        return {"citations": str(cited), "answer": self.AnswerWithKnowledge(inputs, config, shown)["answer"]}
-
-    ReasonWithKnowledge = AnswerWithKnowledge
-
-    def ReasonFromMemory(self, inputs, config, shown):
-        return {"reasoning": "", "answer": "unknown"}
-
-    def Summarize(self, inputs, config, shown):
-        return {"explanation": "It follows.", "answer": inputs["answered_quizzes"].rstrip('"]').split("? ")[-1]}
 
 
 def over(engine: ScriptedEngine) -> dict[str, Any]:
@@ -165,16 +54,6 @@ def journal(tmp_path):
 
 
 @pytest.fixture
-def killed():
-    return Killed
-
-
-@pytest.fixture
-def town():
-    return Town
-
-
-@pytest.fixture
 def setting():
     """Makes a program over the world."""
 
@@ -189,24 +68,6 @@ def setting():
         return Setting(town, engine, lm, program, examples[:train], examples[train:])
 
     return make
-
-
-class PlainGate:
-    """A gate that is no dataclass."""
-
-    name = "plain"
-
-    def __init__(self, threshold):
-        self.threshold, self.inner = Fraction(threshold), VoteGate()
-
-    def decide(self, draws):
-        return self.inner.decide(draws)
-
-
-@pytest.fixture
-def plain_gate():
-    """Makes a gate of one's own from its threshold."""
-    return PlainGate
 
 
 @pytest.fixture
@@ -227,23 +88,6 @@ def drawing():
         return world
 
     return make
-
-
-class TownRetriever(ScriptedRetriever):
-    """Finds the passage that helps and one that does not for whatever town or mayor is asked about."""
-
-    def __init__(self, towns: int) -> None:
-        super().__init__([])
-        self.towns = towns
-
-    def search(self, query: str, k: int = 10):
-        self.queries.append(query)
-        number = "".join(char for char in query if char.isdigit())
-        passages = [
-            Passage(f"m{number}", f"Bo Mayor{number}", f"Mayor of Town{number}, married to Ann Spouse{number}."),
-            Passage(f"o{number}", f"Bo Mayor{number}", "He likes to sail."),
-        ]
-        return [Hit(passage, 2.0 - rank) for rank, passage in enumerate(passages)][:k]
 
 
 class Training(TrainingJob):

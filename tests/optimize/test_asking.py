@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from dspy.lm15 import AuthError, ServerError
+from fixtures.town import Town
 
 from keqa.data.example import Example
 from keqa.data.question import question_digest
@@ -103,8 +104,8 @@ def test_a_failure_that_may_pass_is_asked_again_and_the_calls_that_succeeded_are
 
 
 @pytest.mark.parametrize("does", [{"refuses": "Summarize"}, {"fails": "Summarize"}])
-def test_a_failure_that_would_not_pass_is_kept_as_it_is(setting, town, journal, tmp_path, does):
-    world = setting(town(**does), train=1)
+def test_a_failure_that_would_not_pass_is_kept_as_it_is(setting, journal, tmp_path, does):
+    world = setting(Town(**does), train=1)
     (first,) = asked(world, journal)
     assert first.record.failure or first.record.degradations
     calls = len(world.engine.calls)
@@ -303,8 +304,8 @@ def test_a_student_replays_what_it_was_asked_and_shows_no_question_its_own_calls
     assert asking.failures.found == []
 
 
-def test_a_question_without_an_answer_is_a_prediction_without_one(setting, town, student):
-    world = setting(town(refuses="Summarize"), train=1)
+def test_a_question_without_an_answer_is_a_prediction_without_one(setting, student):
+    world = setting(Town(refuses="Summarize"), train=1)
     wrapped, asking = student(world, "simba")
     for _ in range(2):
         prediction = ask(wrapped, world.train[0])

@@ -7,6 +7,7 @@ from functools import partial
 import dspy
 import pytest
 from dspy.lm15 import InvalidRequestError, ServerError
+from fixtures.town import Killed, Town
 
 import keqa
 from keqa.data.example import Example
@@ -47,46 +48,43 @@ def compiled(tmp_path):
     return run
 
 
-def of_baselines(town):
+class OfBaselines(Town):
     """The world of towns as the language model of a baseline answers in it: two questions wrong."""
 
-    class Methods(town):
-        def _stated(self, inputs, shown):
-            number = "".join(char for char in inputs["question"] if char.isdigit())
-            if int(number) in MISSED:
-                return "Nobody at all"
-            return f"Ann Spouse{number}" if shown else f"Spouse{number}"
+    def _stated(self, inputs, shown):
+        number = "".join(char for char in inputs["question"] if char.isdigit())
+        if int(number) in MISSED:
+            return "Nobody at all"
+        return f"Ann Spouse{number}" if shown else f"Spouse{number}"
 
-        def AnswerWithKnowledge(self, inputs, config, shown):
-            return {"answer": self._stated(inputs, shown)}
+    def AnswerWithKnowledge(self, inputs, config, shown):
+        return {"answer": self._stated(inputs, shown)}
 
-        def ReasonWithKnowledge(self, inputs, config, shown):
-            return {"reasoning": "It follows.", "answer": self._stated(inputs, shown)}
+    def ReasonWithKnowledge(self, inputs, config, shown):
+        return {"reasoning": "It follows.", "answer": self._stated(inputs, shown)}
 
-        ReasonFromMemory = AnswerFromTrajectory = ReasonWithKnowledge
+    ReasonFromMemory = AnswerFromTrajectory = ReasonWithKnowledge
 
-        def ExtendReasoning(self, inputs, config, shown):
-            if inputs["thoughts"] == "[]":
-                return {"thought": f"The mayor is Mayor{inputs['question'].split('Town')[1].split()[0]}."}
-            return {"thought": f"So the answer is {self._stated(inputs, shown)}."}
+    def ExtendReasoning(self, inputs, config, shown):
+        if inputs["thoughts"] == "[]":
+            return {"thought": f"The mayor is Mayor{inputs['question'].split('Town')[1].split()[0]}."}
+        return {"thought": f"So the answer is {self._stated(inputs, shown)}."}
 
-        def ChooseAction(self, inputs, config, shown):
-            query = json.dumps({"query": inputs["question"]})
-            if "observation_0" in inputs:
-                return {"next_thought": "It is told.", "next_tool_name": "finish", "next_tool_args": "{}"}
-            return {"next_thought": "Look it up.", "next_tool_name": "search", "next_tool_args": query}
-
-    return Methods
+    def ChooseAction(self, inputs, config, shown):
+        query = json.dumps({"query": inputs["question"]})
+        if "observation_0" in inputs:
+            return {"next_thought": "It is told.", "next_tool_name": "finish", "next_tool_args": "{}"}
+        return {"next_thought": "Look it up.", "next_tool_name": "search", "next_tool_args": query}
 
 
 @pytest.fixture
-def world(setting, town):
+def world(setting):
     """Makes a method over the world of towns."""
 
     def make(name="keqa", workers=16, train=6, val=4, **kwargs):
         if name == "keqa":
-            return setting(town(**kwargs), train, val, workers=workers)
-        made = setting(of_baselines(town)(**kwargs), train, val)
+            return setting(Town(**kwargs), train, val, workers=workers)
+        made = setting(OfBaselines(**kwargs), train, val)
         cls, settings = BASELINES[name]
         searches = () if cls is ClosedBook else (made.program.retriever,)
         made.program = cls(*searches, demonstrations=False, workers=workers, **settings)
@@ -134,12 +132,12 @@ def test_what_is_learned_is_right_saved_and_no_matter_of_the_program_itself(worl
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["keqa", "ircot", "react"])
-def test_killed_anywhere_it_goes_on_makes_no_call_twice_and_ends_alike(world, compiled, killed, name):
+def test_killed_anywhere_it_goes_on_makes_no_call_twice_and_ends_alike(world, compiled, name):
     world = partial(world, train=4, val=2)
     whole = compiled(world(name), folder="whole")
     total = whole.report.spent.calls
     for after in (2, total // 2):
-        with pytest.raises(killed):
+        with pytest.raises(Killed):
             compiled(world(name, killed_after=after, workers=1), folder=f"killed {after}")
         made = world(name)
         again = compiled(made, folder=f"killed {after}")

@@ -5,6 +5,7 @@ import random
 import pytest
 from dspy.lm15 import ServerError
 from fixtures.marton import MARTON
+from fixtures.town import Town
 
 from keqa.data.example import Example
 from keqa.errors import RetrievalError, TooManyFailuresError
@@ -529,8 +530,8 @@ def test_demonstrations_are_drawn_by_the_seed(setting, bootstrapped):
 
 
 @pytest.mark.slow
-def test_what_is_not_better_is_not_kept(setting, town, bootstrapped):
-    best, trials, _ = bootstrapped(setting(town(spoilt=True)), sets=2)
+def test_what_is_not_better_is_not_kept(setting, bootstrapped):
+    best, trials, _ = bootstrapped(setting(Town(spoilt=True)), sets=2)
     assert counts(best)["answering.answer"] == 0
     assert [trial.name for trial in trials][3:] == [
         "with those of decomposition.decompose",
@@ -541,15 +542,15 @@ def test_what_is_not_better_is_not_kept(setting, town, bootstrapped):
     ]
 
 
-def test_nothing_right_nothing_learned(setting, town, bootstrapped):
-    world = setting(town(fails="AnswerQuiz"))
+def test_nothing_right_nothing_learned(setting, bootstrapped):
+    world = setting(Town(fails="AnswerQuiz"))
     world.train = [Example(one.id, one.question, ("something else",)) for one in world.train]
     _, trials, learned = bootstrapped(world, sets=3)
     assert (len(trials), learned) == (1, False)
 
 
-def test_what_was_not_examined_is_asked_without_passages_once_and_a_failure_is_counted(setting, town, journal):
-    world = setting(town())
+def test_what_was_not_examined_is_asked_without_passages_once_and_a_failure_is_counted(setting, journal):
+    world = setting(Town())
     asking = Asking(journal, f1, in_flight=1)
     watch, (first, second) = asking.failures.watch("answering closed book"), Settled.parts(world.train[3])
     # The surname of two words, and a wrong guess.

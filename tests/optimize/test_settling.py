@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fixtures.choosers import chooser
+from fixtures.town import Town
 
 import keqa
 from keqa.optimize.asking import Trace
@@ -57,44 +58,33 @@ def test_memory_alone_that_is_passed_over_is_not_said_to_take_more_calls():
     assert ways.why.endswith("together, and of those as good that search it takes the fewest LM calls")
 
 
-def knows(town):
+class ReadsWell(Town):
+    """It writes what it reads by the whole name."""
+
+    def AnswerWithKnowledge(self, inputs, config, shown):
+        return super().AnswerWithKnowledge(inputs, config, True)
+
+
+class Knows(ReadsWell):
     """It knows the answer to every question, however it is asked."""
 
-    class Knows(town):
-        def AnswerQuiz(self, inputs, config, shown):
-            number = inputs["quiz"].split("Town")[-1].split("Mayor")[-1].split()[0].rstrip("?")
-            return {"answer": f"Bo Mayor{number}" if "governs" in inputs["quiz"] else f"Ann Spouse{number}"}
-
-        def AnswerWithKnowledge(self, inputs, config, shown):
-            return super().AnswerWithKnowledge(inputs, config, True)
-
-    return Knows()
+    def AnswerQuiz(self, inputs, config, shown):
+        number = inputs["quiz"].split("Town")[-1].split("Mayor")[-1].split()[0].rstrip("?")
+        return {"answer": f"Bo Mayor{number}" if "governs" in inputs["quiz"] else f"Ann Spouse{number}"}
 
 
-def reads(town):
+class Reads(ReadsWell):
     """It reads well, knows mayors, and takes questions apart into what does not answer them."""
 
-    class Reads(town):
-        def DecomposeQuestion(self, inputs, config, shown):
-            return {"quizzes": '["Who governs Town0?", "Who governs Town1?"]'}
-
-        def AnswerWithKnowledge(self, inputs, config, shown):
-            return super().AnswerWithKnowledge(inputs, config, True)
-
-    return Reads()
+    def DecomposeQuestion(self, inputs, config, shown):
+        return {"quizzes": '["Who governs Town0?", "Who governs Town1?"]'}
 
 
-def takes_apart(town):
+class TakesApart(ReadsWell):
     """It reads the answer to a quiz, and none to a question of two."""
 
-    class TakesApart(town):
-        def JudgeUtility(self, inputs, config, shown):
-            return {"helpful": "mayor of" not in inputs["quiz"] and "married" in inputs["passage"]}
-
-        def AnswerWithKnowledge(self, inputs, config, shown):
-            return super().AnswerWithKnowledge(inputs, config, True)
-
-    return TakesApart()
+    def JudgeUtility(self, inputs, config, shown):
+        return {"helpful": "mayor of" not in inputs["quiz"] and "married" in inputs["passage"]}
 
 
 @pytest.fixture
@@ -112,15 +102,15 @@ def compiled(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("language_model", "kept", "scores", "why"),
     [
-        (knows, "draft", (1.0, 1.0, 1.0), "memory alone (draft) is kept: nothing scores better on validation and"),
-        (reads, "reading", (0.0, 1.0, 0.0, 1.0), "one search and one reading (reading) is kept: nothing scores"),
-        (takes_apart, "quizzes", (0.0, 0.0, 1.0, 1.0), "taking apart (quizzes) is kept: nothing scores better on"),
+        (Knows, "draft", (1.0, 1.0, 1.0), "memory alone (draft) is kept: nothing scores better on validation and"),
+        (Reads, "reading", (0.0, 1.0, 0.0, 1.0), "one search and one reading (reading) is kept: nothing scores"),
+        (TakesApart, "quizzes", (0.0, 0.0, 1.0, 1.0), "taking apart (quizzes) is kept: nothing scores better on"),
     ],
 )
 def test_the_way_that_a_language_model_is_good_at_is_kept(
-    setting, town, compiled, tmp_path, language_model, kept, scores, why
+    setting, compiled, tmp_path, language_model, kept, scores, why
 ):
-    world = setting(language_model(town))
+    world = setting(language_model())
     found = compiled(world)
     ways = found.report.settling["ways"]
     # Where memory is as good as all others, nothing could be cheaper, and no cascade is tried.
@@ -137,8 +127,8 @@ def test_the_way_that_a_language_model_is_good_at_is_kept(
     assert keqa.load(tmp_path / "program", world.program.retriever).settle == kept
 
 
-def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(setting, town, compiled):
-    class JudgesBadly(type(reads(town))):
+def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(setting, compiled):
+    class JudgesBadly(Reads):
         def JudgeUtility(self, inputs, config, shown):
             return {"helpful": False}
 
@@ -155,8 +145,8 @@ def enough(monkeypatch):
     return lambda count: monkeypatch.setattr("keqa.optimize.boundary.choosing.FEWEST", count)
 
 
-def test_one_reading_is_also_tried_after_a_chain_of_thought_and_over_further_passages(setting, town, compiled):
-    class Reasons(type(reads(town))):
+def test_one_reading_is_also_tried_after_a_chain_of_thought_and_over_further_passages(setting, compiled):
+    class Reasons(Reads):
         def AnswerWithKnowledge(self, inputs, config, shown):
             return {"answer": "Al Wrong"}
 
@@ -172,33 +162,27 @@ def test_one_reading_is_also_tried_after_a_chain_of_thought_and_over_further_pas
     assert found.report.intervals["after"].mean == 1.0
 
 
-def mixed(town, **kwargs):
+class Mixed(ReadsWell):
     """It knows a third of the answers, reads those of another third, and has to take all others apart.
 
     Where it finds nothing to read, what it knows is the answer.
     """
 
-    class Mixed(town):
-        def AnswerQuiz(self, inputs, config, shown):
-            number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
-            if "governs" in inputs["quiz"]:
-                return {"answer": f"Bo Mayor{number}"}
-            return {"answer": f"Ann Spouse{number}" if number % 3 == 0 and "mayor of" in inputs["quiz"] else "unknown"}
+    def AnswerQuiz(self, inputs, config, shown):
+        number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
+        if "governs" in inputs["quiz"]:
+            return {"answer": f"Bo Mayor{number}"}
+        return {"answer": f"Ann Spouse{number}" if number % 3 == 0 and "mayor of" in inputs["quiz"] else "unknown"}
 
-        def JudgeUtility(self, inputs, config, shown):
-            number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
-            told = "mayor of" not in inputs["quiz"] or number % 3 == 1
-            return {"helpful": told and "married" in inputs["passage"]}
-
-        def AnswerWithKnowledge(self, inputs, config, shown):
-            return super().AnswerWithKnowledge(inputs, config, True)
-
-    return Mixed(**kwargs)
+    def JudgeUtility(self, inputs, config, shown):
+        number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
+        told = "mayor of" not in inputs["quiz"] or number % 3 == 1
+        return {"helpful": told and "married" in inputs["passage"]}
 
 
 @pytest.mark.slow
-def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(setting, town, compiled, tmp_path):
-    world = setting(mixed(town), train=51, val=12)
+def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(setting, compiled, tmp_path):
+    world = setting(Mixed(), train=51, val=12)
     found = compiled(world)
     scores = {way["settle"]: way["score"] for way in found.report.settling["ways"]}
     calls = {way["settle"]: way["calls"] for way in found.report.settling["ways"]}
@@ -218,12 +202,10 @@ def test_a_chooser_is_kept_where_it_is_as_good_as_taking_apart_for_fewer_calls(s
 @pytest.mark.parametrize(
     "ways", [pytest.param(("draft", "reading", "cascade"), marks=pytest.mark.slow), ("draft", "reading")]
 )
-def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say_so(
-    setting, town, compiled, enough, ways
-):
+def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say_so(setting, compiled, enough, ways):
     enough(12)
 
-    class KnowsTheLast(type(reads(town))):
+    class KnowsTheLast(Reads):
         def AnswerQuiz(self, inputs, config, shown):
             number = int("".join(char for char in inputs["quiz"] if char.isdigit()))
             return {"answer": f"Ann Spouse{number}" if number >= 12 else "unknown"}
@@ -234,9 +216,9 @@ def test_memory_that_is_right_by_chance_is_not_kept_where_training_questions_say
     assert found.report.settling["kept"] == "reading"
 
 
-def test_an_index_that_does_not_answer_the_training_questions_is_a_problem(setting, town, compiled, enough):
+def test_an_index_that_does_not_answer_the_training_questions_is_a_problem(setting, compiled, enough):
     enough(12)
-    world = setting(town(), train=12, val=5)
+    world = setting(Town(), train=12, val=5)
     grid = ONLY_WAYS | {"settle": ("draft", "reading")}
     assert not [one for one in compiled(world, grid=grid).report.problems if "training questions" in one]
     other = [replace(one, answers=("Nobody at all",)) for one in world.train]
@@ -249,10 +231,10 @@ def test_an_index_that_does_not_answer_the_training_questions_is_a_problem(setti
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("whole", "cascade"), [("unknown", 1.0), ("Al Wrong", 1 / 12)])
-def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, town, compiled, enough, whole, cascade):
+def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, compiled, enough, whole, cascade):
     enough(12)
 
-    class ReadsQuizzes(town):
+    class ReadsQuizzes(Town):
         def JudgeUtility(self, inputs, config, shown):
             return {"helpful": True}
 
@@ -269,46 +251,46 @@ def test_a_cascade_goes_on_where_a_reading_tells_nothing(setting, town, compiled
     assert (found.report.settling["kept"], found.report.problems) == ("quizzes", [])
 
 
-def test_too_few_questions_teach_no_chooser(setting, town, compiled):
-    found = compiled(setting(mixed(town), train=49, val=6))
+def test_too_few_questions_teach_no_chooser(setting, compiled):
+    found = compiled(setting(Mixed(), train=49, val=6))
     assert found.report.problems == [
         "no chooser between memory, reading and quizzes: 49 questions are too few to learn from: 50 at least"
     ]
 
 
-def test_by_too_few_questions_no_way_is_chosen(setting, town, compiled, monkeypatch):
+def test_by_too_few_questions_no_way_is_chosen(setting, compiled, monkeypatch):
     monkeypatch.setattr("keqa.optimize.settling.FEWEST", 25)
-    found = compiled(setting(knows(town), train=20, val=4))
+    found = compiled(setting(Knows(), train=20, val=4))
     assert (found.program.settle, found.report.settling) == ("quizzes", None)
     assert found.report.problems == [
         "24 questions are too few to choose by between memory, reading and taking apart, 25 at least: quizzes stays"
     ]
-    assert compiled(setting(knows(town), train=20, val=5), folder="more").program.settle == "draft"
+    assert compiled(setting(Knows(), train=20, val=5), folder="more").program.settle == "draft"
 
 
-def test_what_is_set_by_the_user_is_left_alone(setting, town, compiled):
-    assert compiled(setting(knows(town), settle="reading")).report.settling is None
-    assert compiled(setting(knows(town)), grid=ONLY_WAYS | {"settle": ()}).report.settling is None
-    assert compiled(setting(knows(town)), tuning=False, grid={}).report.settling is None
+def test_what_is_set_by_the_user_is_left_alone(setting, compiled):
+    assert compiled(setting(Knows(), settle="reading")).report.settling is None
+    assert compiled(setting(Knows()), grid=ONLY_WAYS | {"settle": ()}).report.settling is None
+    assert compiled(setting(Knows()), tuning=False, grid={}).report.settling is None
 
 
-def test_choosers_of_the_user_are_tuned_with(setting, town, compiled):
+def test_choosers_of_the_user_are_tuned_with(setting, compiled):
     never = chooser(0.1, {"draft": 0.1, "reading": 0.9}, onward=[0.9])
-    world = setting(reads(town), settle="cascade", chooser=never)
+    world = setting(Reads(), settle="cascade", chooser=never)
     found = compiled(world, grid=ONLY_WAYS | {"top_k": (1, 2)})
     assert (found.report.settling, found.program.settle, found.program.chooser) == (None, "cascade", never)
     assert found.report.intervals["after"].mean == 1.0
     # It prefers what memory guesses to what is read.
     remembers = chooser(0.5, {"draft": 0.9, "reading": 0.1})
-    world = setting(takes_apart(town), threshold=1, tries=2, arbiter=remembers)
+    world = setting(TakesApart(), threshold=1, tries=2, arbiter=remembers)
     found = compiled(world, folder="arbiter", grid=ONLY_WAYS | {"settle": ()})
     assert found.program.arbiter == remembers
     assert [point.score for point in found.report.curve] == [0.0]
     assert "guess" in found.program(world.val[0].question).answer
 
 
-def test_of_a_quiz_whose_memory_and_passages_differ_it_is_said_which_is_right(setting, town):
-    world = setting(reads(town))
+def test_of_a_quiz_whose_memory_and_passages_differ_it_is_said_which_is_right(setting):
+    world = setting(Reads())
     quizzes = {
         "stale": ("Who governs Town0?", ["Bo Mayor0", "Al", "Bo Mayor0"], "Al Older0", "passages"),
         "same": ("Who governs Town1?", ["Bo Mayor1"], "bo mayor1", "passages"),

@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 import pytest
 from fixtures.one_quiz import Nesting
+from fixtures.town import Town
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
@@ -80,8 +81,8 @@ def test_a_program_goes_on_with_its_fine_tuned_language_model(taught, tmp_path):
     # One question proves nothing.
     [(MUTE, 2, False), (MUTE, 1, True), ({}, 2, True)],
 )
-def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(taught, trainable, town, does, val, kept):
-    other = trainable(town(**does))
+def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(taught, trainable, does, val, kept):
+    other = trainable(Town(**does))
     other.model = "scripted/other"
     world, lm = taught(val=val, becomes=other)
     found = compiled(world)
@@ -116,8 +117,8 @@ def test_without_an_entry_there_is_no_reference(setting, monkeypatch):
 
 
 @pytest.mark.parametrize(("misled", "val", "kept"), [(True, 1, True), (True, 2, False), (False, 2, True)])
-def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monkeypatch, misled, val, kept):
-    class Misled(town):
+def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, monkeypatch, misled, val, kept):
+    class Misled(Town):
         def JudgeUtility(self, inputs, config, shown):
             return {"helpful": "married" in inputs["passage"] and not (shown and misled)}
 
@@ -316,8 +317,8 @@ def test_only_questions_that_came_out_right_are_learned_from(taught, tune):
         assert (found["decomposition.decompose"], found["answering.answer"], found["examination.same"]) == (2, 2, 4)
 
 
-def test_a_language_model_with_nothing_to_learn_stays_with_its_demonstrations(setting, town, trainable, tune):
-    class Sceptical(town):
+def test_a_language_model_with_nothing_to_learn_stays_with_its_demonstrations(setting, trainable, tune):
+    class Sceptical(Town):
         def JudgeUtility(self, inputs, config, shown):
             return {"helpful": False}
 

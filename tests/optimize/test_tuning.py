@@ -91,8 +91,20 @@ def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     assert type(found.program.examination) is type(world.program.examination)
 
 
-def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
-    world = setting(gate=plain_gate("4/5"))
+class PlainGate:
+    """A gate that is no dataclass."""
+
+    name = "plain"
+
+    def __init__(self, threshold):
+        self.threshold, self.inner = Fraction(threshold), VoteGate()
+
+    def decide(self, draws):
+        return self.inner.decide(draws)
+
+
+def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned):
+    world = setting(gate=PlainGate("4/5"))
     found = tuned(world, grid=only(threshold=("0.5",), tries=(5,)))
     assert [(point.settings["threshold"], point.settings["tries"]) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
