@@ -70,7 +70,9 @@ def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:
 def _decoded(part: Message, path: Path, notice: Notice) -> str:
     payload = part.get_payload(decode=True)
     written = payload if isinstance(payload, bytes) else b""
-    text = decode_declared(written, part.get_content_charset() or "utf-8")
+    named = part.get_content_charset() or "ascii"
+    # What is called ASCII and is more is mostly UTF-8.
+    text = decode_declared(written, "utf-8" if named in ("ascii", "us-ascii") else named)
     return decode(written, str(path), notice) if text is None else text
 
 

@@ -43,6 +43,15 @@ def test_a_message_has_its_subject_date_people_and_text(tmp_path, given, text):
     assert read(tmp_path / "m.eml", given.as_bytes()) == [("Schlüssel für den Turm", f"{HEAD} {text}", PLACE)]
 
 
+@pytest.mark.parametrize(
+    ("charset", "encoding", "text"),
+    [("us-ascii", "utf-8", "Schlüssel"), ("iso-8859-1", "cp1252", "“Turm” – 5 €"), ("koi8-r", "koi8-r", "Ключ")],
+)
+def test_a_message_is_read_as_browsers_read_what_it_says_it_is_in(tmp_path, charset, encoding, text):
+    head = f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: 8bit\n\n"
+    assert [found for _, found, _ in read(tmp_path / "m.eml", head.encode() + text.encode(encoding))] == [text]
+
+
 def test_attachments_are_named_and_not_read_and_a_forwarded_message_is_read(tmp_path):
     made = message("See the list.")
     made.add_attachment("the secret list", filename="liste ä.txt")
