@@ -16,7 +16,7 @@ from keqa.data.example import Example, as_example
 from keqa.data.question import refuse_table
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError, TooManyFailuresError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
-from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
+from keqa.evaluation.records import RunHeader, RunLine, RunSettings
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.metrics import hotpotqa
@@ -147,9 +147,7 @@ def evaluate(
         learned_unknown=not program.learned.complete,
     )
     tally = Tally(len(questions), learned_from=len(known), learned_unknown=header.learned_unknown)
-    asked = {
-        name: content_of(one.question, one.answers, one.answer_type, one.choices) for name, one in questions.items()
-    }
+    asked = {name: (one.question, one.answers, one.answer_type, one.choices) for name, one in questions.items()}
     with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
         outages = _Outages(stop_after_outages)
         left = (question for name, question in questions.items() if name not in file)

@@ -5,9 +5,9 @@ of two headers, and of two lines of one question, the later one stands. docs/run
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
@@ -133,6 +133,10 @@ class RunHeader(_Written):
     learned_unknown: bool = False
 
 
+Content: TypeAlias = tuple[str, tuple[str, ...], AnswerType, tuple[str, ...]]
+"""A question, its gold answers, its type of answer and its choices: with another of them it is another one."""
+
+
 class RunLine(_Written):
     """One question and what became of it."""
 
@@ -186,14 +190,8 @@ class RunLine(_Written):
         return self.record is not None and self.record.unanswered is not None
 
     @property
-    def content(self) -> int:
-        """A hash that shows within a process whether a question is still the same; see `content_of`."""
-        return content_of(self.question, self.answers, self.answer_type, self.choices)
-
-
-def content_of(question: str, answers: Sequence[str], answer_type: str, choices: Sequence[str] = ()) -> int:
-    """A hash of a question with its choices and gold answers, for this process only."""
-    return hash((question, tuple(answers), answer_type, tuple(choices)))
+    def content(self) -> Content:
+        return self.question, tuple(self.answers), self.answer_type, tuple(self.choices)
 
 
 Line = TypeVar("Line", bound=Any)

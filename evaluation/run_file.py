@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from keqa.errors import InputError
-from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, differences, header_line, run_line
+from keqa.evaluation.records import FORMAT, Content, Run, RunHeader, RunLine, differences, header_line, run_line
 from keqa.storage.files import Closing, append, open_locked, private_folder
 from keqa.storage.untrusted import open_regular, reasons
 
@@ -150,7 +150,7 @@ class RunFile(Closing):
         cls,
         path: Path,
         header: RunHeader,
-        asked: Mapping[str, int],
+        asked: Mapping[str, Content],
         *,
         retry_failed: bool = False,
         found: Callable[[RunLine], None] = lambda line: None,
@@ -165,7 +165,7 @@ class RunFile(Closing):
                 failed.pop_all()
         return file
 
-    def _resume(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
+    def _resume(self, asked: Mapping[str, Content], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
         now = self.header
         with self.path.open("rb") as stream:
             first = stream.readline()

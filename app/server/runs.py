@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from keqa.errors import InputError
-from keqa.evaluation.records import RunHeader, RunLine
+from keqa.evaluation.records import Content, RunHeader, RunLine
 from keqa.evaluation.run_file import placed_lines, read_header, run_files
 from keqa.evaluation.tally import Tally
 from keqa.page import document, document_parts, story_data
@@ -55,7 +55,7 @@ class Runs:
         self._rows: list[_Row] = []
         self._runs = [_RunOf(path, header := read_header(path), Tally(len(header.ids))) for path in run_files(files)]
         # Of two files of one name, a line of each may have an id that the other's has, too.
-        known: dict[tuple[str, str, int], int] = {}
+        known: dict[tuple[str, str, Content], int] = {}
         for number, run in enumerate(self._runs):
             for place, line in placed_lines(run.path):
                 row = known.setdefault((run.header.dataset, line.id, line.content), len(self._rows))

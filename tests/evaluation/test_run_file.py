@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.evaluation.records import RunHeader, RunLine, content_of, header_line, run_line
+from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
 from keqa.evaluation.run_file import RunFile, forget_unasked, iter_lines, placed_lines, read_header, read_run
 from keqa.programs.records import Degradation, Failure, QuestionRecord
 
 IDS = ["a", "b", "c"]
-ASKED = {name: content_of(f"Who {name}?", [name], "short") for name in IDS}
+ASKED = {name: (f"Who {name}?", (name,), "short", ()) for name in IDS}
 
 
 def header(**changed):
@@ -214,7 +214,7 @@ def test_another_run_is_refused_and_what_differs_is_named(begun, changed, reason
 
 def test_more_questions_may_be_asked_of_the_same_run(begun):
     path, more = begun(*map(line, "cab")), ["z", *IDS]
-    with opened(path, {**ASKED, "z": content_of("Who z?", ["z"], "short")}, header(ids=more)) as file:
+    with opened(path, {**ASKED, "z": ("Who z?", ("z",), "short", ())}, header(ids=more)) as file:
         assert [name in file for name in more] == [False, True, True, True]
         assert read_run(path).header.ids == more
         file.add(line("z"))
@@ -225,8 +225,8 @@ def test_more_questions_may_be_asked_of_the_same_run(begun):
     ("asked", "message"),
     [
         ({name: ASKED[name] for name in ("b", "c")}, "holds questions that are not asked now, such as 'a'"),
-        ({**ASKED, "a": content_of("Who a?", ["another"], "short")}, "the question 'a', its choices or its answers"),
-        ({**ASKED, "a": content_of("Who a?", ["a"], "short", ["a", "z"])}, "the question 'a', its choices"),
+        ({**ASKED, "a": ("Who a?", ("another",), "short", ())}, "the question 'a', its choices or its answers"),
+        ({**ASKED, "a": ("Who a?", ("a",), "short", ("a", "z"))}, "the question 'a', its choices"),
     ],
 )
 def test_other_questions_may_not_nor_may_one_change_under_its_id(begun, asked, message):
