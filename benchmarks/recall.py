@@ -37,7 +37,8 @@ from common import DATA, remove_indexes, show
 from keqa.data.benchmarks import load
 from keqa.data.example import Example
 from keqa.errors import KeqaError
-from keqa.programs.stages.passages import beside, expanded
+from keqa.programs.stages.passages import expanded
+from keqa.programs.stages.picking import merged
 from keqa.retrievers import Hit, HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.elasticsearch.client import index_address
 from keqa.retrievers.elasticsearch.writing import load_index
@@ -218,7 +219,8 @@ def in_two_searches(case: Case, bm25: Retriever) -> dict[str, Any]:
     queries = [
         expanded(question, hits) if hits else question for question, hits in zip(case.questions, found, strict=True)
     ]
-    further = [beside(*both, 3) for both in zip(found, bm25.search_many(queries, 8), strict=True)]
+    led_to = zip(found, bm25.search_many(queries, 8), strict=True)
+    further = [merged([[*hits, *more]], len(hits) + 3) for hits, more in led_to]
     lists = {"five": found, "eight": bm25.search_many(case.questions, 8), "five and three further": further}
     shares = {name: fmean(share == 1 for share in case.shares(hits)) for name, hits in lists.items()}
     return {"all found": case.benchmark.name, "questions": len(case.questions), **shares}

@@ -29,6 +29,17 @@ EXAMPLES = (
     "local/smollm2, keqa/tiny"
 )
 KEYLESS = "no-key-needed"
+_SHORT_REPLIES = 2
+"""After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
+
+
+class _SharedCount:
+    """A number that copies of a language model share."""
+
+    number = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_SharedCount":
+        return self
 
 
 class ServedLM(dspy.LM):
@@ -44,6 +55,13 @@ class ServedLM(dspy.LM):
         # Attempts are made and counted here, and not by DSPy as well.
         super().__init__(model, *arguments, num_retries=0, **kwargs)
         self.retries = num_retries
+        # How many requests brought too few replies, which copies share.
+        self._short = _SharedCount()
+
+    @property
+    def ignores_n(self) -> bool:
+        """Whether the server was seen to give fewer replies than a request asked for."""
+        return self._short.number >= _SHORT_REPLIES
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         if streams_here():
@@ -75,11 +93,16 @@ class ServedLM(dspy.LM):
         retries = self.retries if dspy.settings.send_stream is None else 0
         for attempt in range(1 + retries):
             try:
-                return await self._attempt(prompt, messages, kwargs)
+                replies = await self._attempt(prompt, messages, kwargs)
+                break
             except LMError as error:
                 if attempt == retries or not is_tried_again(error):
                     raise
                 await asyncio.sleep(execution._delay(error, attempt))
+        asked = kwargs.get("n", self.kwargs.get("n")) or 1
+        if isinstance(replies, list) and asked > 1:
+            self._short.number = self._short.number + 1 if len(replies) < asked else 0
+        return replies
 
     async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         limit = kwargs.get("timeout", self.kwargs.get("timeout"))
@@ -183,11 +206,14 @@ def _tell_of_failed() -> None:
 
 
 def supports_n(lm: dspy.LM) -> bool:
-    """Whether one request can carry several samples, as for providers that take ``n`` through LiteLLM.
+    """Whether one request can carry several samples.
 
-    Models in this process read an identical prompt once anyway; elsewhere samples are concurrent calls.
+    So it is for providers that take ``n`` through LiteLLM, but for a server that was seen to give fewer replies than it
+    was asked for. Models in this process read an identical prompt once anyway; elsewhere samples are concurrent calls.
     """
-    return getattr(lm, "engine", None) == "litellm" and lm.model_type == "chat" and "n" in _supported(lm.model)
+    if getattr(lm, "ignores_n", False) or getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
+        return False
+    return "n" in _supported(lm.model)
 
 
 @functools.lru_cache(maxsize=256)
@@ -233,7 +259,7 @@ def as_served(lm: Any) -> Any:
     if twin is None:
         twin = ServedLM.__new__(ServedLM)
         twin.__setstate__(lm.__getstate__())
-        twin._engine_spec = "litellm"
+        twin._engine_spec, twin._short = "litellm", _SharedCount()
         twin = _twins.setdefault(lm, twin)
     kwargs = dict(lm.kwargs)
     api_base = kwargs.get("api_base") or kwargs.get("base_url")

@@ -10,7 +10,7 @@ import pytest
 from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
-from keqa.lms import as_served, build_lm
+from keqa.lms import as_served, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs import KEQA
 from keqa.programs.calls.call_cache import CallCache
@@ -111,6 +111,18 @@ def test_every_attempt_is_counted_as_sent(model):
             with dspy.context(usage_tracker=meter), pytest.raises(dspy.LMError):
                 ask(built(server, model, num_retries=1))
             assert meter.calls == server.count == 2
+
+
+def test_a_server_that_ignores_n_is_remembered():
+    with OpenAIServer(lambda messages, n, body: oslo(messages, 1, body)) as server:
+        lm = built(server)
+        assert supports_n(lm)
+        ask(lm, n=4, temperature=1.0)
+        assert supports_n(lm), "one short reply may be a fault in passing"
+        ask(lm, n=4, temperature=1.0)
+        assert not supports_n(lm)
+        assert not supports_n(lm.copy(temperature=0.5))
+        assert supports_n(built(server))
 
 
 @pytest.mark.parametrize("model", ROUTES)

@@ -63,11 +63,13 @@ def test_a_gate_that_reads_shared_draws_is_charged_all_tries(together):
     assert counted(second) == ((5, 1, 0) if together else (5, 5, 0))
 
 
-def test_a_server_that_ignores_n_is_asked_for_the_others_one_by_one():
+def test_a_server_that_ignores_n_is_asked_for_several_twice_and_not_once_a_quiz():
     with OpenAIServer(reply=lambda messages, n, body: oslo(messages, 1, body)) as api:
         asked = program(api, cache=False)
-        assert [sample.text for sample in asked(QUIZ).record.quizzes[0].samples] == ["Oslo"] * 4
-    assert [call.n for call in api.calls] == [4, 1, 1, 1]
+        for quiz in (QUIZ, "Capital of Norway today?", "Which city is the capital of Norway?"):
+            record = asked(quiz).record
+            assert [sample.text for sample in record.quizzes[0].samples] == ["Oslo"] * 4
+    assert [call.n for call in api.calls] == [4, 1, 1, 1] * 2 + [1] * 4
 
 
 @pytest.mark.parametrize("kind", BODY_FAULTS)
