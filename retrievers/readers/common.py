@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar, cast
+from typing import Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
@@ -276,11 +276,12 @@ def _undecodable(name: str, why: str) -> UnreadError:
     return UnreadError("in an unknown encoding", f"{name} cannot be decoded: {why}; convert it to UTF-8 first")
 
 
-def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> Any:
+def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False, quoted: bool = True) -> Any:
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
-    return csv.reader(lines, delimiter=delimiter, strict=strict)
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    return csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
 
 
 def csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] | InputError]]:

@@ -31,6 +31,8 @@ _PERSONAL: Final = re.compile(
     r"(?:first|last|given|family|full|employee)?[ _-]?name|forename|surname|employee|person|staff|salary|e[ _-]?mail"
     r"|phone|(?:vor|nach)name|mitarbeiter|telefon|gehalt|prénom|nom|apellido|nombre|имя|фамилия|сотрудник|姓名|员工|氏名"
 )
+# After so many quotes that are not closed all of them are characters, as each is looked for up to the end.
+_MOST_OPEN: Final = 10
 
 
 def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
@@ -43,25 +45,33 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         text = text[len(first) :]
     else:
         delimiter = _delimiter(text[:_SNIFFED]) or delimiter
-    sections, column = table_sections(_csv_rows(text, delimiter, path))
+    sections, column = table_sections(_csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
     return ReadDocument("", sections, records=True)
 
 
-def _csv_rows(text: str, delimiter: str, path: Path) -> Iterator[list[str]]:
-    """The cells of each row; a quote that nothing closes, which takes in all that follows, is an error."""
+def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator[list[str]]:
+    """The cells of each row; a quote that nothing closes is a character, and takes in no other row."""
     lines = list(io.StringIO(text, newline=""))
-    # The line beyond the last one is a row of its own, unless a quote is open there.
-    reader, begun = csv_reader([*lines, "\n"], delimiter), 1
-    try:
-        for row in reader:
-            if row and reader.line_num > len(lines):
-                raise csv.Error("a quote that is not closed")
-            yield row
-            begun = reader.line_num + 1
-    except csv.Error as error:
-        raise UnreadError("damaged", f"{path}, line {begun}: malformed ({error})") from error
+    begun = opened = 0
+    while begun < len(lines):
+        # The line beyond the last one is a row of its own, unless a quote is open there.
+        reader = csv_reader([*lines[begun:], "\n"], delimiter, quoted=opened < _MOST_OPEN)
+        start = begun
+        try:
+            for row in reader:
+                if start + reader.line_num > len(lines):
+                    break
+                begun = start + reader.line_num
+                yield row
+        except csv.Error as error:
+            raise UnreadError("damaged", f"{path}, line {start + reader.line_num}: malformed ({error})") from error
+        if begun < len(lines):
+            opened += 1
+            notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
+            yield from csv.reader(lines[begun : begun + 1], delimiter=delimiter, quoting=csv.QUOTE_NONE)
+            begun += 1
 
 
 def _delimiter(sample: str) -> str:

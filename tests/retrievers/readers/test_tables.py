@@ -2,7 +2,6 @@
 
 import pytest
 
-from keqa.errors import InputError
 from keqa.retrievers import read_corpus
 from keqa.retrievers.readers import tables
 from keqa.retrievers.readers.tables import table_sections
@@ -85,16 +84,18 @@ def test_the_title_of_a_person_is_not_what_a_row_is_called(head, column):
 
 
 def rows(tmp_path, text):
-    (tmp_path / "a.csv").write_text(text, newline="")
-    return [one.text for one in read_corpus(tmp_path / "a.csv", summary=False)]
+    path, notices = tmp_path / "a.csv", []
+    path.write_text(text, newline="")
+    return [one.text for one in read_corpus(path, notice=notices.append, summary=False)], notices
 
 
 @pytest.mark.parametrize("number", [2, 50, 100])
-def test_a_quote_that_is_not_closed_is_named_by_its_line(tmp_path, number):
+def test_a_quote_that_is_not_closed_is_named_and_takes_in_no_other_row(tmp_path, number):
     lines = ["name,city", *(f"Person{n},City{n}" for n in range(2, 101))]
     lines[number - 1] = '"Person,City'
-    with pytest.raises(InputError, match=rf"a\.csv, line {number}: malformed \(a quote that is not closed\)"):
-        rows(tmp_path, "\n".join(lines))
+    found, notices = rows(tmp_path, "\n".join(lines))
+    assert (len(found), found[number - 2]) == (99, 'name: "Person; city: City')
+    assert notices == [f"{tmp_path / 'a.csv'}, line {number}: a quote that is not closed was read as a character"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,13 @@ def test_a_quote_that_is_not_closed_is_named_by_its_line(tmp_path, number):
     ],
 )
 def test_other_quotes_part_cells(tmp_path, text, expected):
-    assert rows(tmp_path, text) == expected
+    assert rows(tmp_path, text) == (expected, [])
+
+
+def test_quotes_that_are_never_closed_take_no_more_than_the_length_of_a_file(tmp_path):
+    found, notices = rows(tmp_path, "a,b\n" + '"x,"y","z\n' * 5_000)
+    assert len(found) >= 4_999
+    assert len(notices) <= 10
 
 
 class Counted(list):
