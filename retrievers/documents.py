@@ -72,7 +72,7 @@ class EvidenceDocument(BaseModel):
 
     id: StrictStr = ""
     question: Annotated[StrictStr, AfterValidator(_said)]
-    passages: Annotated[list[EvidencePage], Field(min_length=1)]
+    passages: Annotated[list[EvidencePage], Field(min_length=1, fail_fast=True)]
     origin: StrictStr = ""
 
     @model_validator(mode="before")

@@ -48,6 +48,8 @@ _OTHER_KINDS = "of further kinds"
 _DEEPEST = 8
 # With the names of its files, of which a folder may have a million.
 _LARGEST_FILE = 1 << 29
+# Of entries of one object: each that is wrong is a problem by itself, with many times the size of the entry.
+_MOST_ENTRIES = 100_000
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
@@ -63,6 +65,8 @@ Count: TypeAlias = Annotated[int, Field(strict=True, ge=0, le=2**62)]
 # The name of a file may be no text, whose length pydantic refuses to see.
 Text: TypeAlias = Annotated[str, Field(strict=True), AfterValidator(_bounded)]
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Texts: TypeAlias = Annotated[tuple[Text, ...], Field(fail_fast=True)]
+Numbers: TypeAlias = Annotated[tuple[Number, ...], Field(fail_fast=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class LeftOut:
 
     passed_over: Mapping[Text, Count] = field(default_factory=dict, hash=False)
     unread: Mapping[Text, Count] = field(default_factory=dict, hash=False)
-    names: tuple[Text, ...] = ()
+    names: Texts = ()
     # One file of each kind that was passed over.
     examples: Mapping[Text, Text] = field(default_factory=dict, compare=False)
 
@@ -161,14 +165,14 @@ class IndexManifest:
     # SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
     source_hash: Text
     # The files and folders that the passages came from, by their absolute paths, or what a program called them.
-    sources: tuple[Text, ...]
+    sources: Texts
     created: Text
     # What the names of further files begin with, or an index behind a name on a server; may be empty.
     data: Annotated[Text, Field(pattern=r"^([^./\\:\x00][^/\\:\x00]{0,254})?$")] = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     # What the last change took out, as it was named, where it did nothing else: who asks for it again, as after a kill,
     # is told that it is so.
-    removed: tuple[Text, ...] = ()
+    removed: Texts = ()
     languages: Mapping[Text, Count] = field(default_factory=dict)
     # Since the index was built or rewritten; until then they count in how frequent a word is and how long a text.
     deleted: Count = 0
@@ -272,7 +276,7 @@ class DenseManifest(IndexManifest):
     language: Text
     encoder: EncoderSettings
     # The vector that the model of questions gave for a question that never changes.
-    probe: tuple[Number, ...]
+    probe: Numbers
     vectors: VectorSettings
     # How many vectors are in lists, and how many others there are at least.
     listed: Count
@@ -310,6 +314,8 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
     values = parse_json(text, where, max_depth=_DEEPEST, error=RetrievalError)
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RetrievalError(f"{where} is not the manifest of an index (it describes something else)")
+    if _widest(values) > _MOST_ENTRIES:
+        raise RetrievalError(f"{where}: an object has more than {_MOST_ENTRIES:,} entries")
     engine, version = values.pop("engine", EMBEDDED), values.get("schema_version")
     if version != SCHEMA_VERSION:
         raise RetrievalError(
@@ -317,6 +323,10 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
             "build the index again, or use the version that built it"
         )
     return str(engine), values
+
+
+def _widest(values: dict[str, Any]) -> int:
+    return max([len(values), *(_widest(one) for one in values.values() if isinstance(one, dict))])
 
 
 class SourceHash:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Origin, Passage, unpacked
-from keqa.retrievers.manifest import EncoderSettings, Manifest, Number
+from keqa.retrievers.manifest import EncoderSettings, Manifest, Numbers
 from keqa.retrievers.text import MAX_QUERY_TERMS, AnalyzerSettings, analyzer, clean_text, settings_for, stop_words
 
 MOST_HITS: Final = 10_000
@@ -53,7 +53,7 @@ class VectorManifest(Manifest):
     """What an index with vectors says about itself: its models, and the vector of a question that never changes."""
 
     encoder: EncoderSettings
-    probe: tuple[Number, ...]
+    probe: Numbers
 
     def problems(self) -> Iterator[str]:
         yield from self.encoder.problems(self.probe)

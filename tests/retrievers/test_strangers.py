@@ -208,6 +208,19 @@ def test_the_record_of_the_engine_is_checked(index, meta):
         open_index(index)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sources": [1] * 9}, r"sources\.0: [^;]*"),
+        ({"left_out": {"passed_over": dict.fromkeys(map(str, range(100_001)), -1)}}, ".* more than 100,000 entries"),
+    ],
+)
+def test_a_manifest_of_many_wrong_entries_is_refused_by_the_first(index, manifest, change, said):
+    manifest.write_text(json.dumps(json.loads(manifest.read_text().partition("\n")[0]) | change))
+    with pytest.raises(RetrievalError, match=rf"manifest-0\.json: {said}$"):
+        open_index(index)
+
+
 ENTRIES = ["name", "passages", "sources", "analyzer", "data", "left_out", "deleted", "x", "engine", "format"]
 
 
