@@ -1,5 +1,6 @@
 """The text of an e-mail message, who wrote it to whom and when; attachments are named and not read."""
 
+import codecs
 import itertools
 import re
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_ti
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.text import one_line
 
+_OF_NAMES: Final = ("idna", "punycode")
+"""Encodings of the names of hosts, which take quadratic time."""
 _SHOWN: Final = ("From", "To", "Cc")
 _LONGEST_HEADER: Final = 2000
 _MOST_NESTED: Final = 30
@@ -73,6 +76,11 @@ def _decoded(part: Message, path: Path, notice: Notice) -> str:
     named = part.get_content_charset() or "ascii"
     # What is called ASCII and is more is mostly UTF-8.
     text = decode_declared(written, "utf-8" if named in ("ascii", "us-ascii") else named)
+    if text is None:
+        # Mail comes in more than pages do, such as UTF-7 and those of DOS.
+        with suppress(LookupError, ValueError):
+            if codecs.lookup(named).name not in _OF_NAMES:
+                return written.decode(named)
     return decode(written, str(path), notice) if text is None else text
 
 

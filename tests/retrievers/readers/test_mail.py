@@ -45,9 +45,13 @@ def test_a_message_has_its_subject_date_people_and_text(tmp_path, given, text):
 
 @pytest.mark.parametrize(
     ("charset", "encoding", "text"),
-    [("us-ascii", "utf-8", "Schlüssel"), ("iso-8859-1", "cp1252", "“Turm” – 5 €"), ("koi8-r", "koi8-r", "Ключ")],
+    [
+        *(("us-ascii", "utf-8", "Schlüssel"), ("iso-8859-1", "cp1252", "“Turm” – 5 €"), ("koi8-r", "koi8-r", "Ключ")),
+        # What no page is in.
+        *(("cp850", "cp850", "Schlüssel"), ("utf-7", "utf-7", "Schlüssel")),
+    ],
 )
-def test_a_message_is_read_as_browsers_read_what_it_says_it_is_in(tmp_path, charset, encoding, text):
+def test_a_message_is_read_as_what_it_says_it_is_in(tmp_path, charset, encoding, text):
     head = f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: 8bit\n\n"
     assert [found for _, found, _ in read(tmp_path / "m.eml", head.encode() + text.encode(encoding))] == [text]
 
@@ -68,6 +72,7 @@ def test_attachments_are_named_and_not_read_and_a_forwarded_message_is_read(tmp_
         + b"=?a?q?" * 50_000
         + b"\nDate: 99 Foo 10000000000\nContent-Type: text/plain; charset=none\n\nHi",
         b"Content-Type: multipart/mixed; boundary=a\n\nHi",
+        b"Content-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: 8bit\n\nT\xfcr\x81",
         b"Content-Transfer-Encoding: base64\nContent-Type: text/plain\n\nSGVs*bG8",
         b"Content-Type: text/plain; charset=idna\n\nxn--a",
         b"Hi",
