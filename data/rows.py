@@ -26,8 +26,8 @@ from keqa.storage.untrusted import MAX_LINE
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST: Final = 2 << 30
 _CHUNK: Final = 1 << 20
-_OPENING: Final = re.compile(r"\s*\[\s*+(?!\])")
-_COMMA: Final = re.compile(r"\s*,\s*")
+_OPENING: Final = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*+(?!\])")
+_COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _BEHIND: Final = (",", "]", " ", "\t", "\r", "\n")
 
 
@@ -79,16 +79,18 @@ def json_document(path: Path) -> Any:
 
 
 def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
-    unread, place, number, ended = "", 0, 1, False
+    unread, place, number, line, ended = "", 0, 1, 1, False
     with open_binary(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         while True:
-            where = f"{path}, record {number}"
-            if mark := (_OPENING if number == 1 else _COMMA).match(unread, place):
-                if (found := _decoded(unread, mark.end(), ended, where)) is not None:
-                    value, place = found
+            mark = (_OPENING if number == 1 else _COMMA).match(unread, place)
+            begun = mark.end() if mark else place
+            where = f"{path}, record {number}, line {line + unread.count(chr(10), place, begun)}"
+            if mark:
+                if (found := _decoded(unread, begun, ended, where)) is not None:
+                    value, end = found
                     yield value
-                    number += 1
+                    line, place, number = line + unread.count("\n", place, end), end, number + 1
                     continue
             else:
                 left = "".join(unread[place:].split())

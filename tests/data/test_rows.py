@@ -59,14 +59,14 @@ def test_lines_in_the_place_of_a_list(write_json):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "record 1: a list is expected"),
-        ('{"a": 1}', "record 1: a list is expected"),
-        ("[", r"record 1: malformed JSON \(Expecting value\)"),
-        ("[1,\n2", "record 3: a comma, or the end of it, is expected"),
-        ("[1,\n\n2 3]", "record 3: a comma, or the end of it, is expected"),
-        ("[1,\n]", r"record 2: malformed JSON \(Expecting value\)"),
-        ('[1,\n{"a":\n"b}]', r"record 2: malformed JSON \(Unterminated string starting at\)"),
-        ("[1]\n2", "record 2: a comma, or the end of it, is expected"),
+        ("", "record 1, line 1: a list is expected"),
+        ('{"a": 1}', "record 1, line 1: a list is expected"),
+        ("[", r"record 1, line 1: malformed JSON \(Expecting value\)"),
+        ("[1,\n2", "record 3, line 2: a comma, or the end of it, is expected"),
+        ("[1,\n\n2 3]", "record 3, line 3: a comma, or the end of it, is expected"),
+        ("[1,\n]", r"record 2, line 2: malformed JSON \(Expecting value\)"),
+        ('[1,\n{"a":\n"b}]', r"record 2, line 2: malformed JSON \(Unterminated string starting at\)"),
+        ("[1]\n2", "record 2, line 1: a comma, or the end of it, is expected"),
     ],
 )
 def test_what_is_malformed_in_a_list_is_named(write_json, text, message, chunk):
@@ -77,7 +77,7 @@ def test_what_is_malformed_in_a_list_is_named(write_json, text, message, chunk):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'[{"a": 1},\n {"a" 2}]', r"a.json, (record 2|line 2): malformed JSON \(Expecting ':' delimiter"),
+        (b'[{"a": 1},\n {"a" 2}]', r"a.json, (record 2, )?line 2: malformed JSON \(Expecting ':' delimiter"),
         ('["é"]'.encode("latin-1"), "not UTF-8"),
         (b"[" * 100_000, "malformed JSON"),
     ],
@@ -130,7 +130,7 @@ def test_a_pipe_is_never_waited_for_and_what_is_damaged_or_missing_is_one_line(t
 @pytest.mark.parametrize("element", ["[" * 200_000, '{"a":' * 200_000, "9" * 5000, "[" + "9" * 5000 + "]"])
 def test_what_nothing_that_follows_makes_better_is_reported_at_once(write_json, element):
     # Further on it would be more than is read of one.
-    with pytest.raises(InputError, match="record 2: malformed JSON"):
+    with pytest.raises(InputError, match="record 2, line 1: malformed JSON"):
         list(elements(write_json("x.json", "[1, " + element + " " * 20_000_000)))
 
 
@@ -139,7 +139,7 @@ def test_an_element_and_a_document_are_bounded_however_they_are_packed(tmp_path,
     monkeypatch.setattr(rows, "_LARGEST", 100_000)
     path = tmp_path / "x.json.gz"
     path.write_bytes(gzip.compress(b'[{"a": 1}, "' + b"a" * 10_000_000))
-    with pytest.raises(InputError, match="record 2: longer than"):
+    with pytest.raises(InputError, match="record 2, line 1: longer than"):
         list(elements(path, chunk=10_000))
     path.write_bytes(gzip.compress(b"[" + b" \n,".join([b'{"a": 1}'] * 20_000) + b"]"))
     assert len(list(elements(path, chunk=10_000))) == 20_000
