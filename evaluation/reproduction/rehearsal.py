@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import dspy
 from dspy import lm15
 
+from keqa.lms.local.tokenizing import Texts
+from keqa.lms.local.weights import place_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import SHIPPED
 from keqa.programs.reference.entries import UtilityEntry
@@ -61,8 +63,9 @@ class StandIn:
 
     def __init__(self, model: str, knows: bool, tokens: Callable[[str], int]) -> None:
         self._knows, self._tokens = knows, tokens
-        # The model that ships is shown no demonstrations.
+        # The model that ships is shown no demonstrations, and has tokens of its own for whole lines of its prompts.
         shipped = model.startswith(SHIPPED)
+        self._shipped = _texts_of_shipped() if shipped else None
         self._count = itertools.count(1)
         self._lock = threading.Lock()
         self.spent = Spent()
@@ -84,7 +87,11 @@ class StandIn:
         asked = [(name, kind) for name, kind in _ASKED.findall(texts[-1]) if name != "completed"]
         sections = [f"[[ ## {name} ## ]]\n{self._value(name, kind)}" for name, kind in asked]
         reply = "\n\n".join([*sections, "[[ ## completed ## ]]"])
-        read, written = self._tokens("\n".join(texts)), self._tokens(reply)
+        if self._shipped is None:
+            read, written = self._tokens("\n".join(texts)), self._tokens(reply)
+        else:
+            # It is stopped before that marker.
+            read, written = len(self._shipped.encode(request)[0]), len(self._shipped.tokens("\n\n".join(sections)))
         with self._lock:
             self.spent = Spent(*map(sum, zip(self.spent, (1, read, written), strict=True)))
         score = math.log(0.99 if self._knows else 0.01)
@@ -129,6 +136,12 @@ class StandIn:
             return [self._answer(), self._answer()]
         items = ("What is the first thing that the question asks for{}?", "What is known of #1{}?")
         return [item.format("" if self._knows else f", number {next(self._count)}") for item in items]
+
+
+def _texts_of_shipped() -> Texts:
+    from keqa.lms.local.plain_llama import PlainTokenizer
+
+    return Texts(PlainTokenizer(Path(place_of("keqa", "tiny"))))
 
 
 class _InThread:

@@ -28,9 +28,9 @@ from keqa.evaluation.reproduction.estimate import (
     spent_table,
 )
 from keqa.evaluation.reproduction.rehearsal import Spent, rehearsed_program
-from keqa.lms.factory import Roles
+from keqa.lms.factory import Roles, build_roles
 from keqa.optimize.options import Split
-from keqa.programs.build import Parts
+from keqa.programs.build import Parts, make
 from keqa.programs.records import CallCost, Cost
 from keqa.programs.registry import METHODS, parse_spec
 from keqa.programs.saving.folder import about, load
@@ -68,6 +68,19 @@ def test_each_language_model_is_asked_in_its_roles(rehearse, monkeypatch):
     slimplm = rehearse("slimplm", mine, judge).bounds
     assert (slimplm[mine].known.calls, slimplm[mine].unknown.calls) == (40, 40)
     assert (slimplm[judge].known.calls, slimplm[judge].unknown.calls) == (40 * 2, 40 * (2 + 1 + 2))
+
+
+@pytest.mark.model
+def test_what_the_model_that_ships_is_asked_is_as_many_tokens_as_it_reads(retriever):
+    asked = as_examples({"question": f"Where was person {n} born?", "answer": "x"} for n in range(3))
+    parts = Parts(retriever("A passage of Carmouth.", "Another one."), build_roles("keqa/tiny", cache=False))
+    models = dict.fromkeys(ROLES, "keqa/tiny")
+    for name in ("closed-book", "rag"):
+        program = make(parse_spec(name), parts)
+        costs = [program(question=one.question).record.cost.by_role["task"] for one in asked]
+        found = estimate("mine", parse_spec(name), asked, parts, models).total.least
+        assert (found.calls, found.read) == (3, sum(cost.prompt_tokens for cost in costs))
+        assert 0 < found.written < 12 * found.calls
 
 
 @pytest.mark.parametrize(
