@@ -14,6 +14,7 @@ import traceback
 from contextlib import closing
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import urllib3
 from elasticsearch import __version__
@@ -21,14 +22,17 @@ from urllib3 import exceptions as errors
 
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, RetrievalError
 from keqa.retrievers import Hit, Passage
+from keqa.retrievers.base import Origin, Place
 from keqa.retrievers.elasticsearch import client, generation, mapping, retriever, writing
 from keqa.retrievers.elasticsearch.client import connect, may_pass, parse_address
 from keqa.retrievers.elasticsearch.generation import Generations
+from keqa.retrievers.elasticsearch.mapping import ANALYZERS
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import changing, load_index
 from keqa.retrievers.embedding import Encoder
 from keqa.retrievers.engines import facts_of
-from keqa.retrievers.manifest import FileChange, PlannedChange
+from keqa.retrievers.manifest import EncoderSettings, FileChange, PlannedChange
+from keqa.retrievers.text import MAX_QUERY_TERMS, stop_words
 
 ADDRESS = "elasticsearch://host:9201/wiki"
 SHARDS = {"_shards": {"total": 1, "successful": 1, "failed": 0}}
@@ -630,3 +634,45 @@ def test_what_is_asked_about_an_index_and_its_files(cluster, monkeypatch):
         cluster.answers = [(200, {"_scroll_id": "s", "hits": {"hits": given[0]}, **one}) for one in (SHARDS, failed)]
         with pytest.raises(RetrievalError, match=r"index wiki could not be read: .*succeeded on 2 .* out of 3"):
             generations.ids("wiki", {"term": {"file": "x"}})
+
+
+def test_the_fields_and_settings_of_an_index():
+    text = {"type": "text", "analyzer": "keqa_text", "search_analyzer": "keqa_query", "similarity": "keqa_bm25"}
+    vector = {"type": "dense_vector", "dims": 16, "index": True, "similarity": "max_inner_product"}
+    word, kept = {"type": "keyword"}, {"type": "keyword", "index": False}
+    fields = {"doc_id": word, "title": {**text, "index_options": "freqs"}, "text": {**text, "index_options": "freqs"}}
+    fields |= {"place": {**kept, "doc_values": False}, "file": word, "file_digest": kept}
+    body = mapping.index_body("zh", 3, EncoderSettings("one", "one", "", "", ": ", "dot", 16))
+    with_vector = {**vector, "index_options": {"type": "hnsw", "m": 16, "ef_construction": 100}}
+    assert body["mappings"] == {"dynamic": "strict", "properties": {**fields, "vector": with_vector}}
+    body = mapping.index_body("en", 3, None)
+    assert body["mappings"]["properties"] == fields
+    analysis = body["settings"].pop("analysis")
+    loading = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
+    similarity = {"keqa_bm25": {"type": "BM25", "k1": 1.2, "b": 0.75}}
+    assert body["settings"] == {"number_of_shards": 3, **loading, "max_result_window": 10_000, "similarity": similarity}
+    before = ["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram"]
+    query = ["porter_stem", "unique", "keqa_most"]
+    chains = {"text": [*before, query[0]], "query": [*before, "keqa_stop", *query], "every_word": [*before, *query]}
+    custom = {"type": "custom", "tokenizer": "standard"}
+    assert analysis["analyzer"] == {f"keqa_{name}": {**custom, "filter": chain} for name, chain in chains.items()}
+    assert analysis["filter"] == {
+        "keqa_possessive": {"type": "stemmer", "language": "possessive_english"},
+        "keqa_stop": {"type": "stop", "stopwords": sorted(stop_words("en"))},
+        "keqa_most": {"type": "limit", "max_token_count": MAX_QUERY_TERMS},
+    }
+    assert [("the" in stop_words(code), "\u7684" in stop_words(code)) for code in ("en", "zh")] == [
+        (True, False),
+        (True, True),
+    ]
+    passage = Passage("p", "T", "Text.", Place("f.pdf", 2, "Fees", "2020"))
+    stored = mapping.document(passage, Origin("/f.pdf", "digest"))
+    assert (stored["file"], stored["file_digest"], mapping.passage_of(stored)) == ("/f.pdf", "digest", passage)
+    ordered = {"size": 9, "sort": [{"_score": "desc"}, {"doc_id": "asc"}], "track_total_hits": False}
+    asked_for = {"query": "the who", "analyzer": "keqa_every_word"}
+    matches = [{"match": {"text": asked_for}}, {"match": {"title": {**asked_for, "boost": 0.5}}}]
+    assert mapping.query_body("the who", ANALYZERS["en"], 9) == {"query": {"bool": {"should": matches}}, **ordered}
+    candidates = [mapping.knn_body([0.1], k)["knn"]["num_candidates"] for k in (9, 200, 9000)]
+    knn = {"field": "vector", "query_vector": [0.1], "k": 9, "num_candidates": 300}
+    assert (mapping.knn_body(np.float32([0.1]), 9), candidates) == ({"knn": knn, **ordered}, [300, 400, 10_000])
+    assert [mapping.score_of(*one) for one in (("cosine", 0.75), ("dot", 3.5), ("dot", 0.25))] == [0.5, 2.5, -3.0]
