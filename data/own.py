@@ -37,11 +37,15 @@ _NAN: Final = float("nan")
 def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0, unanswerable: bool = False) -> Loaded:
     """Read a file of question-answer pairs.
 
-    JSONL has one object a line: `question`, `answer` or `answers` (gold first, then aliases; a text or a list), and
-    where wanted `id`, `answer_type`, `choices`, `quizzes`, `quiz_answers` and `kind`. CSV has the same as columns, of
-    which all but `answer` that are lists are split at ``|``; a cell that is a list as JSON or Python writes it, as
-    ``DataFrame.to_csv`` does, is that list in `answer`, too. A question that its documents do not answer has
-    ``"answer": null`` (JSONL only, for an empty cell may be a slip), or ``"unanswerable": true`` and no answer.
+    JSONL (``.jsonl``, ``.ndjson``) has one object a line: `question`, `answer` or `answers` (gold first, then aliases;
+    either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes`, `quiz_answers` and
+    `kind`. CSV (``.csv``, ``.tsv``) has the same as columns; cells are parted as the first line shows, such as by
+    semicolons. All but `answer` that are lists are split at ``|``; a cell that is a list as JSON or Python writes it,
+    as ``DataFrame.to_csv`` does, is that list in `answer`, too, and whole numbers that pandas made to fractions are
+    whole. Names may have capitals, further fields are passed over, and either may be packed with gzip.
+
+    A question that its documents do not answer has ``"answer": null`` (JSONL only, for an empty cell may be a slip), or
+    ``"unanswerable": true`` and no answer.
     """
     return collect(iter_examples(path, unanswerable=unanswerable), source=str(path), sample=sample, seed=seed)
 

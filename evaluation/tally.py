@@ -77,7 +77,6 @@ class Tally:
 def learned_from(program: Program, examples: Iterable[Example]) -> list[str]:
     """The ids of the questions that a program learned from, by training on them or by being chosen by them."""
     learned = program.learned
-    # Questions may come from a large file, which is then not read once more.
     if not (learned.train or learned.validation):
         return []
     return [one.id for one in examples if learned.ids_of(one.question, one.choices)]

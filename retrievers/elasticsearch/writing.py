@@ -49,7 +49,8 @@ def load_index(
     """Load passages into an index in Elasticsearch, and publish it only when it is finished and verified.
 
     A load that was interrupted resumes when it is called again with the same passages and settings. The arguments are
-    those of `keqa.build_index`, the number of parts and of copies, and those of `keqa.build_dense` about a model.
+    those of `keqa.build_index`; the number of parts (one is right up to about 50 GB) and of copies (one by default on
+    several nodes); and, with a model, those of `keqa.build_dense` that are about it.
     """
     target, report = parse_address(address), notice or default_notice
     if shards < 1:
