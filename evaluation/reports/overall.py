@@ -96,7 +96,7 @@ class _Score:
 def overall(entries: Sequence[Entry], *, alone: bool = False) -> Grid:
     """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row.
 
-    Of a run that is looked at alone nothing is said of others.
+    Of a run that is looked at alone, and of points of figures, nothing is said of others.
     """
     ranking = _Ranking(entries, frozenset(one for entry in entries for one in entry.expected))
     groups = groups_of(entries)
@@ -113,7 +113,7 @@ def overall(entries: Sequence[Entry], *, alone: bool = False) -> Grid:
     steps = any(measure("settled by quizzes", entry.within()) not in (None, 1) for entry in entries)
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
     written = [name for name in WRITTEN if any(measure(name, entry.within()) is not None for entry in entries)]
-    leads = without_empty([_lead(entry, ranking) for entry in entries])
+    leads = without_empty([[] if alone else _lead(entry, ranking) for entry in entries])
     rows = [
         [
             ("method", text(entry.title)),
@@ -197,8 +197,9 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking, *, leads: bool, alone: b
         "paired t-test on F1, and of McNemar's test on EM."
     )
     yield (
-        f"{'' if alone else best}A failed question scores 0. Retrievals and LM calls are for one question; "
-        f"sent are the requests that no cache answered, of which one may carry several calls.{lead if leads else ''}"
+        f"{'' if alone and len(entries) == 1 else best}A failed question scores 0. Retrievals and LM calls are for one "
+        f"question; sent are the requests that no cache answered, of which one may carry several calls."
+        f"{lead if leads else ''}"
     )
     if any(WITHOUT_REFERENCE in entry.title for entry in entries):
         yield (

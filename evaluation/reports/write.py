@@ -1,6 +1,7 @@
 """Every table and figure that runs have the numbers for, as files."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from keqa.errors import InputError
@@ -23,8 +24,11 @@ Those of the KEQA paper stand in `tables`, of every report; KS-LLM's read whole 
 
 
 def printed(entries: Sequence[Entry]) -> Iterator[Rendered]:
-    """For a rich console: Table 1, tokens, the gates, whose rows those have not, and what retrieval does."""
-    grids = (_table1(entries), costs_by_role(main_rows(entries)), gates(entries), retrieval_effect(entries))
+    """For a rich console: Table 1 and the rows that it has not, tokens, the gates, and what retrieval does."""
+    rows = main_rows(entries)
+    others = [entry for entry in entries if entry not in rows]
+    further = replace(overall(others, alone=True), title="Further rows: gates, points of figures") if others else None
+    grids = (_table1(entries), further, costs_by_role([*rows, *others]), gates(entries), retrieval_effect(entries))
     yield from (Rendered(_noted(grid, entries)) for grid in grids if grid is not None)
 
 

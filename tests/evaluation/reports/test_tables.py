@@ -59,6 +59,15 @@ def test_lines_in_brief_say_the_same_as_whole_ones():
     assert figures(brief) == figures(whole)
 
 
+def test_rows_that_table_1_has_not_are_printed_below_it():
+    entries = entries_of([read_brief(file) for file in sorted((GOLDEN / "paper").rglob("*.jsonl"))])
+    _, further, tokens, *_ = (one._grid for one in printed(entries))
+    names = ["Always retrieve (b)", "Always retrieve (dense)", "KEQA (b)", "KEQA (dense)", "KEQA (threshold=1)"]
+    assert [row[0].text for row in further.rows[:5]] == names
+    assert {row[0].text for row in tokens.rows} == {entry.title for entry in entries}
+    assert not any("lead" in column.full for column in further.columns)
+
+
 def by_method(grid):
     """The rows as mappings from columns to what is shown."""
     names = [column.full for column in grid.columns]
