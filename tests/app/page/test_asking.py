@@ -35,6 +35,19 @@ def answered(page, turn=0):
     page.locator(".story .answer-text").nth(turn).wait_for()
 
 
+def test_the_events_of_a_question(serving):
+    with serving.client as client:
+        events = asked(client)
+    kinds = [event["kind"] for event in events]
+    assert kinds[:2] == ["QuizFound", "QuizFound"]
+    assert kinds[-1] == "Answered"
+    assert {"QuizExamined", "Searching", "PassagesKept", "QuizAnswered"} <= set(kinds)
+    end = events[-1]
+    assert end["record"]["answer"] == "Flora Isvik"
+    assert [(source["id"], source["text"]) for source in end["sources"]] == [("1", MARKUP)]
+    assert "Known: Who governs Carmouth? Heidi Fenman" in [event.get("said") for event in events]
+
+
 def test_a_question_without_an_answer_ends_with_its_story(serve):
     with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
         serving = serve(lm)
