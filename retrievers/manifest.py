@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Protocol, Self, TypeAlias, TypeVar
 
@@ -17,6 +18,8 @@ from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, lang
 from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file, reasons
 
+# Made once: that takes ten times as long as reading a manifest.
+_reader = cache(TypeAdapter)
 SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
 DENSE: Final = "dense"
@@ -189,7 +192,7 @@ class IndexManifest:
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
         try:
-            manifest: Self = TypeAdapter(cls).validate_python(values)
+            manifest: Self = _reader(cls).validate_python(values)
         except ValidationError as error:
             raise RetrievalError(f"{where}: {visible_line(reasons(error))[:_LONGEST_NAME]}") from None
         for problem in manifest.problems():
