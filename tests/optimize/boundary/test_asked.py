@@ -17,7 +17,6 @@ from servers.openai_server import markers
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms.local.training import FineTuned, TrainingConversation, TrainingOptions
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary import train as training
 from keqa.optimize.boundary import (
     Collected,
     CollectedQuiz,
@@ -26,6 +25,7 @@ from keqa.optimize.boundary import (
     train_light,
     train_prompted,
 )
+from keqa.optimize.boundary import train as training
 from keqa.optimize.boundary.train import JudgeModule, labels, shares
 from keqa.programs.boundary import BoundaryError, FinetunedModel
 from keqa.programs.boundary import asked as judging_by_weights
