@@ -33,7 +33,10 @@ class Suggestion:
 
 
 def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
-    """What could answer on this machine, best first and never nothing; a silent or slow server is passed over."""
+    """What could answer on this machine, best first; never empty.
+
+    Only this host is asked: a server that is silent for a third of a second, or speaks for two, is passed over.
+    """
     found = [Suggestion(f"--lm {model}", f"{name} is set") for name, model in KEYS if os.environ.get(name)]
 
     async def both() -> list[list[str]]:

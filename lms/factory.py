@@ -43,6 +43,7 @@ class Roles:
 
     @property
     def every(self) -> list[dspy.LM]:
+        """The LMs of all roles that have one."""
         return [one for one in (self.task, self.consistency, self.utility, self.boundary) if one is not None]
 
 

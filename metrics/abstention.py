@@ -23,6 +23,7 @@ class Declining:
 
     @classmethod
     def of(cls, lines: Iterable[Any]) -> Self:
+        """Count lines of a run file, in full or in brief."""
         found = cls()
         for line in lines:
             found.add(line)
@@ -52,6 +53,7 @@ class Declining:
 
     @property
     def risk(self) -> float | None:
+        """The share of the answers that are wrong."""
         return 1 - self.right / self.answered if self.answered else None
 
     @property
@@ -67,7 +69,8 @@ class Declining:
     def credit(self, target: float) -> float:
         """The mean of 1 for a right answer, 0 for none, and -t / (1 - t) for a wrong one (Kalai et al., 2025).
 
-        An answer is worth giving exactly where its chance to be right exceeds the target t, from 0 to below 1.
+        By it an answer is worth giving exactly where its chance to be right exceeds the target t, which is from 0, by
+        which silence is never worth more than a guess, to below 1.
         """
         wrong = self.answered - self.right
         return (self.right - wrong * target / (1 - target)) / self.questions

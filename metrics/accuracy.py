@@ -31,10 +31,11 @@ def agrees(text: str, golds: Sequence[str], answer_type: str = "short", choices:
 def consistency_label(
     first: str, second: str, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool | None:
-    """Whether two answers to a quiz mean the same, by its gold answers (Sim of KEQA, section 3.3).
+    """What gold answers say of Sim(q, a_i, a_j, D_s) (KEQA, section 3.3): whether two answers to a quiz mean the same.
 
-    They do where both are right, and do not where one is. None where both are wrong, which says nothing, and where no
-    judge would be asked: they are equal after normalisation, or one of them says that it does not know.
+    They are the same where both are right, and different where one is. The paper takes the labels of another language
+    model, which are of two wrong answers as well. None where both are wrong, which says nothing, and where no judge
+    would be asked: the answers are equal after normalisation, or one of them says that it does not know.
     """
     if same_answer(first, second, answer_type, choices) or any(is_abstention(one, choices) for one in (first, second)):
         return None
@@ -45,6 +46,7 @@ def consistency_label(
 def contains_answer(
     prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool:
+    """Whether a prediction has a gold answer as whole words in one piece; else than short: exact match."""
     exact = exact_match(prediction, golds, answer_type, choices)
     if answer_type != "short" or prediction is None:
         return exact

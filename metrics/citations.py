@@ -1,4 +1,8 @@
-"""How well what a text cites carries it: citation recall and precision (ALCE, Gao et al., 2023), and lists."""
+"""How well what a text cites carries it: citation recall and precision (ALCE, Gao et al., 2023, section 3), and lists.
+
+Whether passages entail a sentence is for a judge to say, who is passed in: an NLI model in ALCE, a language model or
+the words of passages here.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

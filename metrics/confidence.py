@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 
 def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> float:
-    """AUROC: the chance that a known item scores higher than an unknown one, ties counted half (Mann and Whitney)."""
+    """The area under the ROC curve of a score that should be higher for what is known; 0.5 is chance.
+
+    It is the chance that a known item scores higher than an unknown one, ties counted half (Mann and Whitney).
+    """
     from scipy.stats import mannwhitneyu
 
     if not known_scores or not unknown_scores:
@@ -33,6 +36,7 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage(scores: Sequence[float], quality: Sequence[float]) -> RiskCoverage:
+    """Risk, the mean of 1 - quality, against coverage."""
     if not scores or any(map(math.isnan, scores)) or not all(0 <= value <= 1 for value in quality):
         raise ValueError("a curve needs answers: scores that are numbers, and qualities from 0 to 1")
     ranked = sorted(zip(scores, quality, strict=True), key=lambda pair: -pair[0])

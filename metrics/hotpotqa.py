@@ -32,4 +32,5 @@ def f1(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def is_verdict(golds: Sequence[str]) -> bool:
+    """Whether all gold answers are yes or no."""
     return all(normalize(gold) in ("yes", "no") for gold in golds)

@@ -18,6 +18,7 @@ SimilarityForm = Literal["rouge_l", "token_f1"]
 
 
 def entropy(sizes: Sequence[int]) -> float:
+    """Entropy, in nats, of the shares of groups."""
     if not sizes or min(sizes) < 1:
         raise ValueError("certainty needs at least one group, and at least one member in each")
     total = sum(sizes)
@@ -49,14 +50,22 @@ def answer_type_sizes(answers: Sequence[str], answer_type: str = "short", choice
 
 
 def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
-    """F-measure of the longest common subsequence of words, not stemmed (ROUGE-L of Lin, 2004, with beta = 1)."""
+    """F-measure of the longest common subsequence of words (ROUGE-L of Lin, 2004, with beta = 1).
+
+    Words are those of `keqa.metrics.answers.tokens`, not stemmed: lower case, without articles and punctuation, each
+    Chinese character a word. 0 where one of the two has none.
+    """
     left, right = tokens(first, answer_type, choices), tokens(second, answer_type, choices)
     common = _common(left, right)
     return 2 * common / (len(left) + len(right)) if common else 0.0
 
 
 def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """F_BERT (Zhang et al., 2020, section 3) of embedded tokens, rows of length 1; neither weighted nor rescaled."""
+    """F_BERT of Zhang et al. (2020, BERTScore, section 3): each token is matched with the most similar one.
+
+    Neither weighted by how rare tokens are nor rescaled, both of which the authors leave to choice. Rows are embeddings
+    of tokens, of length 1; 0 where one of the two has none, or nothing in them is alike.
+    """
     if not len(first) or not len(second):
         return 0.0
     alike = first @ second.T

@@ -26,6 +26,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
+        """Whether all of the interval lies on one side of zero: a significant difference."""
         return self.low > 0 or self.high < 0
 
 
@@ -50,6 +51,7 @@ def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000) -> Inter
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, resamples: int = 10_000) -> Interval:
+    """The mean of ``a - b`` with an interval, over questions, each with both of its scores."""
     return bootstrap_mean(_differences(a, b), resamples=resamples)
 
 

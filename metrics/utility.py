@@ -16,6 +16,7 @@ _ROUNDING = 1e-9
 
 
 def gain(with_candidate: float, without: float) -> float:
+    """How much a piece of knowledge adds to the correctness of the answer (the difference behind U)."""
     if not (math.isfinite(with_candidate) and math.isfinite(without)):
         raise ValueError(f"correctness must be a finite number, not {with_candidate} and {without}")
     return with_candidate - without

@@ -79,7 +79,10 @@ def gold_quizzes(example: Example, own: Mapping[int, str] | None = None) -> list
 
 
 def gold_answers(quiz: str, example: Example) -> tuple[str, ...] | None:
-    """The gold answers of one quiz of a question, whatever was asked before it; None where none is known."""
+    """The gold answers of one quiz of a question, whatever was asked before it; None where none is known.
+
+    A quiz that is the question has the question's, another that of the gold quiz that asks the same.
+    """
     if is_the_question(quiz, example.question):
         return example.answers
     number = gold_number(quiz, example)

@@ -57,7 +57,10 @@ def check_finetunable(program: Program) -> None:
 def finetune(
     program: Program, trainset: Sequence[Example], asking: Asking, options: Options, folder: Path | None
 ) -> Finetuned:
-    """Fine-tune the language models of a program on its own right calls; one with nothing to learn stays as it is."""
+    """Fine-tune the language models of a program on its own right calls.
+
+    One with nothing to learn, such as a judge that gave one verdict alone, stays as it is, with its demonstrations.
+    """
     traces = asking.traces(program, trainset, "answering training questions")
     calls = right_calls(program, traces, asking, options)
     predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()

@@ -59,7 +59,11 @@ class Target(Settled):
 
 
 class Labeller:
-    """Answers a training question as its program does, with and without passages, and labels each by the difference."""
+    """Answers a training question with and without passages and labels each passage by the difference it makes.
+
+    Searches and answers are those of the program's own retriever, predictors and language models, with the
+    demonstrations that the predictors have at the time.
+    """
 
     def __init__(self, program: KEQA, *, correctness: Correctness = f1) -> None:
         retriever = program.retriever

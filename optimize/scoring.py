@@ -34,9 +34,13 @@ class DspyMetric:
         return f1(answer, golds, answer_type, choices)
 
     def of(self, example: Example, prediction: AnswerPrediction) -> float:
+        own = self.given.get(example.id)
+        asked = example_for_metrics(example, own)
+        if own is not None and "id" in own:
+            asked["id"] = own["id"]  # As it was given, such as a number.
         try:
             # A bool, a number, or a prediction with a score and feedback.
-            return float(self.function(example_for_metrics(example, self.given.get(example.id)), prediction))
+            return float(self.function(asked, prediction))
         except Exception as error:
             raise ConfigurationError(
                 f"the metric failed on the question {example.question!r} ({type(error).__name__}: {error})"

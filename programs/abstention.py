@@ -96,7 +96,10 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Abstention:
-    """Withholds answers whose confidence does not reach a threshold, which was calibrated for a risk and a delta."""
+    """Withholds answers whose confidence does not reach a threshold.
+
+    It was calibrated: with a chance of delta at most, the share of the given answers that are wrong is above the risk.
+    """
 
     confidence: Confidence
     threshold: float

@@ -30,12 +30,15 @@ Folders: TypeAlias = Path | Sequence[Path] | None
 
 @dataclass(frozen=True)
 class Parts:
-    """What methods are made from: what all search and ask, and the draws that gates share.
+    """What methods are made from.
 
     Attributes:
+        retriever: The passages that all search.
+        lms: The language models that all ask; those of `dspy.settings` where None.
         settings: Arguments for every method that has them; what is absent is the method's own default.
         program: Folder of a compiled program, or of several; see `program_of`.
-        golds: For the oracle gate, and for what is masked.
+        draws: Shared by the gates.
+        golds: For the oracle gate.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
         prepare: Called with the specification of each program that is made, and the program, before it is asked.
@@ -64,6 +67,7 @@ def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, A
 
 
 def make(spec: Spec, parts: Parts) -> Program:
+    """Make a method ready to be asked; see `Parts.prepare`."""
     method, arguments, draws = spec.method, given(spec, parts), None
     if method.gate is not None and not method.gate.shares_draws:
         arguments["gate"] = _gate_of(spec, method.gate, parts)
@@ -167,7 +171,11 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
 
 def program_of(method: Method, folders: Folders) -> Path | None:
-    """The folder of the program that serves a method: its own, or that of the KEQA that it is made of, if any."""
+    """The folder of the compiled program that serves a method; None where the method is used as it is.
+
+    A program serves the method that it was compiled for. That of a KEQA serves what is made of KEQA as well: ablations,
+    gates, and reasoning with its demonstrations. A single one has to be this method's, or a KEQA's.
+    """
     found, wanted = _by_method(folders), _compiled_as(method)
     if isinstance(folders, Path) and not found.keys() & {wanted, "keqa"}:
         raise InputError(

@@ -80,10 +80,12 @@ class Draws:
 
     @property
     def drawn(self) -> int:
+        """Draws made, abstentions and failures included."""
         return len(self.made)
 
     @property
     def left(self) -> int:
+        """Draws not made yet."""
         return self.tries - self.drawn
 
     @property
@@ -102,10 +104,12 @@ class Draws:
 
     @property
     def sizes(self) -> list[int]:
+        """Sizes of the clusters, in the order of their first members."""
         return [len(members) for members in self.clusters]
 
     @property
     def largest(self) -> int:
+        """Size of the largest cluster, 0 where there is none."""
         return max(self.sizes, default=0)
 
     @property
@@ -121,6 +125,7 @@ class Draws:
 
     @property
     def leader_is_fixed(self) -> bool:
+        """Whether no outcome of the draws that are left changes which cluster is the largest."""
         return leader_is_fixed(self.sizes, self.left)
 
     @property

@@ -126,7 +126,10 @@ def _plain(source: Source) -> dict[str, Any]:
 
 
 class ProgramTool(dspy.Tool):
-    """A program for agents, which are told in words why there is no answer, so that they may ask otherwise."""
+    """A program that DSPy's agents may call, and any other agent through `func`.
+
+    A question without an answer is reported in words, so that an agent may ask otherwise.
+    """
 
     _program: Any = PrivateAttr()
 
@@ -191,7 +194,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Rewritten(Progress):
-    """A follow-up question was made to stand alone, as this text, which is answered."""
+    """A follow-up question was made to stand alone.
+
+    Attributes:
+        text: The question that is answered.
+    """
 
     text: str
 
@@ -201,9 +208,11 @@ class Rewritten(Progress):
 
 @dataclass(frozen=True)
 class QuizProgress(Progress):
-    """Something that happened to a quiz, by its number, from 1, and its resolved text.
+    """Something that happened to a quiz.
 
-    The number is 0 for the question itself, where that is asked after its quizzes.
+    Attributes:
+        index: The quiz's number, from 1; 0 for the question itself, where that is asked after its quizzes.
+        text: Resolved; where the quiz is found, as decomposed.
     """
 
     index: int
@@ -212,9 +221,10 @@ class QuizProgress(Progress):
 
 @dataclass(frozen=True)
 class QuizFound(QuizProgress):
-    """The question was taken apart, and this is a part of it, with the numbers of the quizzes whose answers it needs.
+    """The question was taken apart, and this is a part of it; in its text ``#1`` stands for the answer to quiz 1.
 
-    In its text ``#1`` stands for the answer to quiz 1.
+    Attributes:
+        depends_on: The quizzes whose answers it needs.
     """
 
     depends_on: tuple[int, ...] = ()
@@ -227,8 +237,11 @@ class QuizFound(QuizProgress):
 class QuizExamined(QuizProgress):
     """It is known whether the language model knows the answer to a quiz.
 
-    Passages are wanted where not. The answer is the first of the largest cluster, and the consistency that cluster's
-    share of the tries. It is provisional where the program holds a risk, and may yet withhold what it answers.
+    Attributes:
+        known: Whether it is taken for known; passages are wanted where not.
+        answer: Of its tries, the first of the largest cluster; None where there is none.
+        consistency: How much of the tries that cluster holds.
+        provisional: Whether the program holds a risk, and may yet withhold the answer to the question.
     """
 
     known: bool
@@ -242,7 +255,12 @@ class QuizExamined(QuizProgress):
 
 @dataclass(frozen=True)
 class Searching(Progress):
-    """The retriever is asked, for the quiz of this number, or as this search of a method without quizzes."""
+    """The retriever is asked.
+
+    Attributes:
+        index: The number of the quiz, or of the search of a method without quizzes; None where it has none.
+        query: What is searched for.
+    """
 
     index: int | None
     query: str
@@ -253,7 +271,12 @@ class Searching(Progress):
 
 @dataclass(frozen=True)
 class PassagesKept(QuizProgress):
-    """So many passages were found for a quiz, and those with these ids are kept."""
+    """The passages found for a quiz were judged.
+
+    Attributes:
+        found: How many were found.
+        kept: The ids of those that are kept.
+    """
 
     found: int
     kept: tuple[str, ...]
@@ -264,7 +287,12 @@ class PassagesKept(QuizProgress):
 
 @dataclass(frozen=True)
 class ItemsListed(Progress):
-    """So many passages were gone through for a list, which has so many items by now."""
+    """Passages were gone through for a list.
+
+    Attributes:
+        items: How many items there are by now.
+        passages: In how many passages these were looked for.
+    """
 
     items: int
     passages: int
@@ -275,9 +303,13 @@ class ItemsListed(Progress):
 
 @dataclass(frozen=True)
 class QuizAnswered(QuizProgress):
-    """A quiz has its answer, or has none; `source` is that of `QuizRecord`, `provisional` as of `QuizExamined`.
+    """A quiz has its answer, or has none.
 
-    Where an earlier question of the conversation settled it, that is `earlier`.
+    Attributes:
+        answer: None where it has none.
+        source: Where the answer came from, as in `QuizRecord`.
+        provisional: As of `QuizExamined`.
+        earlier: The earlier question of the conversation that settled it, where one did.
     """
 
     answer: str | None
@@ -299,7 +331,10 @@ def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:
 class AnswerPart(Progress):
     """The language model writes the answer, where it tells its words one by one; what counts is `Answered`.
 
-    The text stands `at` a place of the answer, and replaces what was told from there on. A draft may yet change.
+    Attributes:
+        at: Where in the answer the text stands: it takes the place of what was told from there on.
+        text: The next words.
+        draft: Whether what is written is checked yet, and may come out otherwise.
     """
 
     at: int
@@ -312,7 +347,11 @@ class AnswerPart(Progress):
 
 @dataclass(frozen=True)
 class Answered(Progress):
-    """The question has its answer, the prediction that calling the program would have returned; nothing follows."""
+    """The question has its answer; nothing follows.
+
+    Attributes:
+        prediction: What calling the program would have returned.
+    """
 
     prediction: dspy.Prediction
 
@@ -328,9 +367,12 @@ _COPIED = {*PlacedText.model_fields, "sentences"}
 
 
 class Source(PlacedText):
-    """A passage that an answer was drawn from, with the sentences that carried it; see also `PlacedText`.
+    """A passage that an answer, or an answer to one of its quizzes, was drawn from; see also `PlacedText`.
 
-    `quizzes` are the numbers of those that were answered from it, none where the question itself was.
+    Attributes:
+        id: The passage's identifier within the index.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.sentences`.
+        quizzes: Numbers of the quizzes that were answered from it; none where the question itself was.
     """
 
     id: str
@@ -344,7 +386,10 @@ class Source(PlacedText):
 
     @property
     def label(self) -> str:
-        """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; without a file, the passage's id."""
+        """Title and place, such as ``Harbour rules (rules.pdf, page 3, Fees)``; no two files share one.
+
+        A passage of no file is distinguished by its id.
+        """
         place = str(self.place) if self.file else self.id
         return f"{self.title} ({place})" if self.title and self.title != place else place
 

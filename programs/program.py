@@ -173,6 +173,7 @@ class Program(SharingLMs, Stage):
     async def aforward(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AnswerPrediction:
+        """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         async with relayed() as relay:
             with as_status(relay):
@@ -202,6 +203,7 @@ class Program(SharingLMs, Stage):
     def astream(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AsyncIterator[Progress]:
+        """As `stream`, from within an event loop."""
         Question.check(question, answer_type, choices, self.max_question_chars, history)
         return astreamed(
             lambda: self.acall(question=question, answer_type=answer_type, choices=choices, history=history)

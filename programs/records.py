@@ -91,7 +91,10 @@ class SampleRecord(Record):
 
 
 class ClusterRecord(Record):
-    """Samples of one meaning (a set AS of Algorithm 1), and the first's answer, which later ones were compared with."""
+    """Samples of one meaning (a set AS of Algorithm 1): positions in `QuizRecord.samples`, and the first's answer.
+
+    The answer is what later samples were compared with.
+    """
 
     answer: str
     size: int
@@ -137,11 +140,15 @@ class PassageVerdict(PlacedText, Record):
 
     @property
     def passage(self) -> Passage:
+        """The passage itself."""
         return Passage(self.passage_id, self.title, self.text, self.place)
 
 
 class EvidenceSentence(Record):
-    """A sentence of an evidence document, selected by the triple or question nearest to it (KS-LLM, equation 3)."""
+    """A sentence that was selected from an evidence document by the triple, or question, nearest to it.
+
+    See KS-LLM, equation 3.
+    """
 
     text: str
     passage_id: str
@@ -178,8 +185,13 @@ class MissingQuiz(Record):
 class Unanswered(Record):
     """A finding of its own: the documents do not say what was asked.
 
-    It is of the kind of the first quiz that lacks an answer, and `found` is what is known of the others. `guess` is the
-    answer that would be given if guessing were wanted, `message` all of it in the language of the question.
+    Attributes:
+        kind: That of the first missing quiz.
+        asked: The question, made to stand alone.
+        missing: The quizzes that lack an answer, or the question itself; at least one.
+        found: What is known of the other quizzes.
+        guess: The answer that would be given if guessing were wanted; None where there is none.
+        message: All of it in a sentence or two, in the language of the question.
     """
 
     kind: UnansweredKind
@@ -209,26 +221,40 @@ class QuizRecord(Record):
     """One quiz from its text to its answer (Algorithm 2, lines 3 to 18).
 
     Attributes:
+        index: Its number, from 1, as references count.
         text: As decomposed, with references such as ``#1``.
         resolved: With earlier answers in their places; None where it could not be resolved.
+        depends_on: Numbers of the quizzes it refers to.
         samples: The draws made, in the order in which Algorithm 1 reads them.
+        clusters: In the order of their first members.
         tries: N_c; 0 without examination.
         complete: Whether all N_c draws were made. Where not, `consistency` counts the draws made over N_c, which is
             a lower bound that settled the verdict.
         drafted: Whether its one draw is the draft that was written with the quizzes.
-        stopped: Why no further draw was made, or none at all.
+        stopped: Why no further draw was made, or none at all; None where examination is off, and in records of a
+            version that did not say.
         consistency: T_c, size of the largest cluster over N_c; None without examination.
+        consistency_exact: The same as a fraction, such as ``"4/5"``.
         threshold: α or the gate's own threshold; None where the gate has none.
+        threshold_exact: The same as a fraction.
+        gate: Name of the gate that decided.
         certainty: The gate's measure where it is not T_c.
         known: The gate's verdict; None without examination.
+        retrieved: Whether passages were searched for.
         passages: All that were found, best first.
         evidence: Selected sentences (KS-LLM), where selection is on.
         selected: Of evidence that KS-LLM selected by distance: each sentence with the triple that it is nearest to.
+        triples: Constructed triples (KS-LLM), where selection is on.
+        answer: None where there is none.
         abstained: Whether the answer says that it does not know; such a quiz cannot be referred to.
+        source: Where the answer came from.
         missing: Why the documents do not answer it, where that is the finding; there is no answer then.
         guess: What would have been answered, had guessing been wanted, as far as it came up.
-        supported: Whether an answer from passages is in them; None where that was not checked. `support` says by what.
-        earlier: The earlier question of a conversation that settled it, for which it was not asked again.
+        supported: Whether an answer from passages is in them; None where that was not checked.
+        support: By what that was found.
+        reasoning: The thought that led to an answer from passages, where one was asked for.
+        earlier: The earlier question of a conversation that settled it, for which it was not asked again; empty where
+            it was asked.
         weighed: What the arbiter chose between, where memory and passages answer it otherwise.
     """
 
@@ -290,12 +316,17 @@ class Statement(Record):
 
 
 class Written(Record):
-    """A written answer, in Markdown, in which ``[2]`` cites the second source.
+    """A written answer.
 
-    The text is empty where nothing that was written is carried by its passages. `statements` are what the language
-    model wrote, with what checking found; `passages` first the sources, in the order of their numbers, and then what
-    nothing cites; `table` the cells by row, the head first. `looked_at` counts the passages that were read, and of a
-    list there may be `more` members where not all passages were gone through that might tell some.
+    Attributes:
+        style: What it is.
+        text: The text, a list and a table in Markdown; ``[2]`` cites the second source. Empty where nothing that was
+            written is carried by its passages.
+        statements: What the language model wrote, with what checking found.
+        passages: The first sources of the answer, in the order of their numbers, and then what nothing cites.
+        table: Of a table the cells by row, the head first.
+        looked_at: How many passages were read.
+        more: Of a list, whether members may be missing: not all passages were gone through that might tell some.
     """
 
     style: Style
@@ -335,6 +366,7 @@ class CallCost(Record):
 
     @property
     def tokens(self) -> int:
+        """Read and written."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: CallCost) -> CallCost:
@@ -358,6 +390,7 @@ class Cost(Record):
 
     @property
     def total(self) -> CallCost:
+        """Of all roles."""
         return sum(self.by_role.values(), CallCost())
 
     @property
@@ -377,6 +410,7 @@ class Cost(Record):
 
     @property
     def tokens(self) -> int:
+        """Read and written, over all roles."""
         return self.total.tokens
 
     def __add__(self, other: Cost) -> Cost:
@@ -428,21 +462,27 @@ class QuestionRecord(Record):
         question: As asked, cleaned.
         standalone: A follow-up question as it was rewritten to stand alone, where that changed it; it is what was
             answered.
+        answer_type: What kind of answer it wants.
+        choices: The options of a choice.
         method: ``keqa`` or the name of a baseline.
         quizzes: In the order of their numbers. Of a baseline that searches as it goes: its searches, each with what was
             concluded from it; of the others, none.
         fallback: The question itself, answered with retrieval: where the quizzes could not settle it, or `together`.
         together: Whether it was read over what was found for its quizzes, instead of summarizing their answers.
         passages: What a baseline answered from.
+        degradations: In the order in which they happened.
         explanation: May be empty where no summary was needed.
         answer: None exactly where `failure` is set.
+        answer_source: Where the answer came from.
+        failure: Why there is no answer.
+        cost: What it took.
         confidence: How probably the answer is right, where the program was to hold a risk; see
             `keqa.programs.abstention`.
         withheld: The answer that was too probably wrong for that risk, and is not given.
         unanswered: Why the documents do not say it, where they do not; `answer` is then its message.
         guessed: Whether the answer is a guess: no source carries it, and the language model is not sure of it either.
         written: The answer as a text with citations, where that was wanted; `answer` is the short one beside it.
-        settled_by: What KEQA settled it by; None where it did not.
+        settled_by: What KEQA settled it by; None where it did not, and in records of a version that did not say.
         chances: Of a cascade how probably each answer is right, by the last word of the chooser.
         whole: Of a cascade the question itself, as it was answered from memory and by a reading before its quizzes.
     """

@@ -40,9 +40,12 @@ _OF_GATES = {"name", "golds", "correctness"}
 
 @dataclass(frozen=True)
 class Method:
-    """A way to answer questions, by its name in specifications and run files, and its title in tables.
+    """A way to answer questions.
 
     Attributes:
+        name: In specifications and run files.
+        title: In tables.
+        kind: What it is in a comparison.
         target: The class, or module and class, which is imported when it is made.
         fixed: Arguments that make it what it is.
         gate: Class of the gate that decides instead of KEQA's, on draws that all gates share; a `NamedGate`.
@@ -178,6 +181,7 @@ def _identity(method: Method) -> tuple[Any, ...]:
 
 
 def parse_spec(text: str) -> Spec:
+    """Read a specification, such as ``rag:top_k=5``."""
     match = _SPEC.fullmatch(text.strip()) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None or match["name"] not in METHODS:
         near = meant(text[:_LONGEST].partition(":")[0].strip().lower(), METHODS) or "."

@@ -19,7 +19,11 @@ def _inside(name: str) -> Callable[..., Any]:
 
 
 class ModuleWrapper(dspy.Module, Generic[M]):
-    """Stands for the module inside it, with the same predictors; what it has not itself is read and set there."""
+    """Asked, nested, streamed, copied and loaded as the module inside it, with something beside it.
+
+    Its predictors have the names of the inner module's, so that a state of the one is loaded into the other. What
+    it has not itself is read and set there.
+    """
 
     program: M
 

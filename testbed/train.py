@@ -274,7 +274,11 @@ class Trainer:
         atomic_write(self.out / "checkpoint.safetensors", content)
 
     def begin_from(self, folder: Path) -> None:
-        """Takes the weights of a finished model, with fresh optimizers; added layers do nothing at first."""
+        """Takes the weights of a finished model, with fresh optimizers.
+
+        Added layers do nothing at first. A new piece of a prompt begins near the most similar old one: with a row as
+        small as those that are built at random, it would be learned only after hundreds of steps.
+        """
         import torch
         from transformers import AutoModelForCausalLM
 

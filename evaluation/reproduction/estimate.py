@@ -19,12 +19,12 @@ from keqa.evaluation.run_file import iter_lines
 from keqa.lms.direct import quiet_litellm
 from keqa.lms.factory import Roles
 from keqa.metrics.answers import f1
-from keqa.optimize.boundary.choosing import FEWEST
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
 from keqa.optimize.options import Options, Split, held_out
 from keqa.optimize.reference import Labeller
+from keqa.optimize.settling import too_few
 from keqa.programs.boundary.chooser import WAYS
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
@@ -161,9 +161,10 @@ def estimate_compilation(
     bounds = _bounds(models, rehearse, factor, lambda words: len(words.encode("utf-8", "replace")) // 4)
     task = bounds[models["task"]]
     bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
-    # The chooser is learned from what each way to settle a question answers to all training questions.
-    for way in WAYS if options["tuning"] and spec.method.name == "keqa" and len(questions.train) >= FEWEST else ():
-        asked = estimate("", replace(spec, arguments={**spec.arguments, "settle": way}), questions.train, parts, models)
+    # Each way to settle a question is asked all of them, and the few of the rehearsal choose none.
+    both = [*questions.train, *([] if shared else questions.val)]
+    for way in WAYS if options["tuning"] and spec.method.name == "keqa" and not too_few(both) else ():
+        asked = estimate("", replace(spec, arguments={**spec.arguments, "settle": way}), both, parts, models)
         for model, more in asked.bounds.items():
             bounds[model] = CostBounds(*map(total, zip(bounds[model], more, strict=True)))
     return Estimate("training", spec.label, len(questions.train), bounds)

@@ -97,7 +97,11 @@ class Decoder:
         kept_bytes: int,
         chunk_tokens: int,
     ) -> None:
-        """Take over a causal LM in evaluation mode; what was read and is kept for later has memory of its own."""
+        """Take over a causal LM in evaluation mode.
+
+        So many texts are drawn at once, in so much memory; readings kept for later may take so much more; so many
+        prompt tokens go through the model at once.
+        """
         self.model, self.stop_tokens, self.max_rows = model, frozenset(stop_tokens), max_rows
         # Prompt tokens that went through the model so far, each shared one once, and tokens drawn.
         self.read_tokens = self.drawn_tokens = 0

@@ -70,7 +70,11 @@ class Waiting:
 
 
 class LocalEngine(ABC):
-    """One model, its tokenizer and the thread that runs them; a request without a seed takes one from the system."""
+    """One model, its tokenizer and the thread that runs them.
+
+    A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.decoder` says
+    how, and what floats leave of it). A request without a seed takes one from the operating system.
+    """
 
     repeats = True
     """The same request gets the same reply, so that one which cannot be used may be kept as well."""
@@ -215,7 +219,11 @@ class TransformersEngine(LocalEngine):
     """A model of Hugging Face's transformers, or one that is read without them."""
 
     def __init__(self, path: str, *, max_batch: int = 64, row_bytes: int | None = None) -> None:
-        """Load a model for texts in so much memory: by default 1.5 GiB, or a third of what an accelerator has free."""
+        """Load a model; `shared` avoids loading the same one twice.
+
+        So many texts are drawn at once, in so much memory: by default 1.5 GiB, or a third of what an accelerator has
+        free. Prompts kept for later may have a quarter as much beside it.
+        """
         self._max_batch, self._row_bytes = max_batch, row_bytes
         super().__init__(path)
 

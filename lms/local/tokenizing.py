@@ -168,7 +168,11 @@ def stop_tokens(model: Any, tokenizer: Any) -> set[int]:
 
 
 def cut_to_tokens(lm: Any, text: str, most: int) -> tuple[str, int]:
-    """The beginning of a text and its number of tokens, of a served model by LiteLLM's own tokenizer (cl100k)."""
+    """The beginning of a text, as it was where it is no longer, and how many tokens it has.
+
+    A model in this process counts with its own tokenizer. Which one a served model has is not known here, and none is
+    fetched: those are counted by the one that LiteLLM brings (cl100k).
+    """
     if most < 1:
         return "", 0
     tokenizer = getattr(getattr(getattr(lm, "engine", None), "texts", None), "tokenizer", None)

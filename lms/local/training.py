@@ -86,6 +86,7 @@ class TrainingOptions(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
+        """Options by name, as ``train_kwargs`` has them."""
         if unknown := sorted({*map(str, values)} - {*cls.model_fields}):
             known = ", ".join(cls.model_fields)
             raise ConfigurationError(f"there is no option {unknown[0]!r:.60} of training; those are: {known}")
@@ -135,7 +136,11 @@ def fine_tune(
     progress: Progress = lambda step, steps, loss: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> FineTuned:
-    """Train a model, or resume what was stopped in a folder, or give what is finished; `stopped` is asked each step."""
+    """Train a model of this process, or resume where an earlier call on the same folder was stopped.
+
+    What is finished there already is returned at once. `stopped` is asked after each step; True writes a checkpoint and
+    ends the training.
+    """
     options, folder, source = options or TrainingOptions(), Path(folder).expanduser().resolve(), place_of_model(model)
     if is_adapter(source):
         raise ConfigurationError(f"{model} is an adapter; train its base, on all that the result shall be able to do")

@@ -68,7 +68,10 @@ def can_read_gguf() -> bool:
 
 
 def fingerprint(path: str) -> str:
-    """What distinguishes two checkpoints of one name: a hash of the model's files, or the revision of a hub id."""
+    """What distinguishes two checkpoints of one name: a short hash of the files a model is made of.
+
+    Large files are hashed by name, size and both ends; for a hub id it is the revision in use.
+    """
     place = Path(path).expanduser()
     if not place.exists():
         from transformers import AutoConfig
@@ -127,7 +130,11 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def load_model(path: str) -> tuple[Any, Any]:
-    """Tokenizer and causal language model, ready to run, of a folder, an adapter's too, a .gguf file or a hub id."""
+    """Tokenizer and causal language model, on the accelerator where there is one, ready to run.
+
+    The path is a folder as ``save_pretrained`` writes it, one with an adapter or with one .gguf file, such a file, or a
+    hub id.
+    """
     # Torch's threads would otherwise spin while they wait: beside any other busy process that made small models ten
     # times slower. Read when torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

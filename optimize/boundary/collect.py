@@ -139,7 +139,10 @@ def collect(
     split: str = "",
     progress: Progress = silent,
 ) -> Collected:
-    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds."""
+    """Draw answers to the quizzes of questions: from memory, and with a retriever also from what it finds.
+
+    Open Chinese answers that are not exactly right are judged by `judge_lm`, where it is given (see `contains`).
+    """
     asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")

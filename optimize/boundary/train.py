@@ -116,7 +116,10 @@ def train_light(
     embedder: str = EMBEDDER,
     target: CertaintyTarget = "by_samples",
 ) -> Trained[LightModel]:
-    """Train a light boundary model; it reads no passages, and learns of draws from memory alone."""
+    """Train a light boundary model; it reads no passages, and learns of draws from memory alone.
+
+    `target` is the certainty that it learns to tell: KBM's, ``by_types``, or ``by_samples``.
+    """
     quizzes = checked_quizzes([from_memory(one) for one in collected])
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads, target)]
     place = np.array([place for place, _ in seen])

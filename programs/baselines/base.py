@@ -176,7 +176,8 @@ class SearchingBaseline(Baseline):
 class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
-    `reason` is whether it reasons step by step, as the papers do on questions of several hops.
+    `reason` is whether it reasons step by step before answering, as the papers do on questions of several hops; `keqa
+    compare` and `keqa evaluate` leave it out on benchmarks of one hop.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"recall": "task", "read": "task"}
@@ -205,9 +206,10 @@ class ExaminingBaseline(SearchingBaseline):
         threshold: Fraction | None = None,
         **measures: Any,
     ) -> None:
-        """Write the answer into the record; `known` says what the method took the question, its own one quiz, for.
+        """Write the answer into the record, and how it came about: the question is its own one quiz.
 
-        `measures` are what decided, against the threshold, by the names of `QuizRecord`.
+        `known` says what the method took it for; it retrieves where not. `measures` are what decided, against the
+        threshold, by the names of `QuizRecord`. The source is what was read, or the memory, if no other is said.
         """
         conclude(story, reply, source or ("passages" if reply.read else "memory" if known else "closed_book"))
         if threshold is not None:

@@ -52,10 +52,12 @@ from keqa.signatures.keqa import JudgeConsistency
 class KBM(ExaminingBaseline):
     """Answers from memory what a boundary model says is known, and searches for the rest (Zhang et al., 2025).
 
-    Any `keqa.programs.boundary.BoundaryModel` judges, on draws of its own where it reads some; without one the language
-    model of role ``consistency`` is asked. Of its two judgements `of` counts: ``mastery`` is KBM-Acc, ``certainty``
-    KBM-Cer. With `rejudge` it judges again with the passages as Reference (double judgement): where they do not settle
-    it, memory answers.
+    Any `keqa.programs.boundary.BoundaryModel` judges; one that reads draws is given draws of its own, made as KEQA's
+    are. Without one a language model is asked (`JudgeKnowledge`), that of role ``consistency``: another one than the
+    one that answers, where that is set up, as the paper's plug-in is. The question is never decomposed, and every
+    passage found is read. Of the two judgements `of` says which counts: ``mastery`` is KBM-Acc, ``certainty`` KBM-Cer;
+    the paper's model says True or False, which a half divides. With `rejudge` a question that is searched for is judged
+    again with the passages as Reference (double judgement): where they do not settle it, it is answered from memory.
     """
 
     method: ClassVar[str] = "kbm"
@@ -144,14 +146,22 @@ class Rephrasing(Stage):
 
 
 class Rowen(ExaminingBaseline):
-    """Rephrases the question, compares the answers, and repairs an inconsistent one with passages (Ding et al., 2024).
+    """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
 
-    Each rephrased question is answered in its own language and in another one (cross-language, the default), by the
-    language model and by a verifier, the LM of role ``consistency`` (cross-model), or both (hybrid), where
-    `cross_model_weight` is the paper's α; with neither, which is none of the paper's, it is compared with the answer to
-    the question itself. The consistency score is the share of rephrased questions whose two answers mean the same.
-    Repairing searches with the question and its other wordings; `top_k` passages are sought with each, and answered
-    from in all. Number and temperature of rephrasings and the least consistency are those of the authors' code.
+    "Retrieve Only When It Needs: Adaptive Retrieval Augmentation for Hallucination Mitigation in Large Language Models"
+    (Ding et al., 2024, section 3: perturbation, consistency check, repair). Three of its checks are here.
+    Cross-language, the default: each rephrased question is answered in its own language and in another one, which is
+    Chinese in the paper. Cross-model: it is answered by the language model and by a verifier, the LM of role
+    ``consistency``. Hybrid: both. For LMs that speak one language there is a form without either, which is none of the
+    paper's: the answer to each rephrased question is compared with the answer to the question itself.
+
+    The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
+    the question and with each of its other wordings, and the best that each search found come first. An answer that
+    says that it is not known is repaired without a check, with the question as the only search. Number of rephrasings,
+    their temperature and the least consistency are those of the authors' code. `top_k` passages are sought with each
+    wording, and answered from in all. Without a `language` there is no cross-language check; where both checks are made
+    `cross_model_weight` is the weight of the cross-model score beside 1 for the other (the paper's α), and the score is
+    their weighted mean. Equal rephrasings count once; another seed draws others.
     """
 
     method: ClassVar[str] = "rowen"
@@ -242,7 +252,7 @@ class Critique(NamedTuple):
 
 
 class Reflection(Stage):
-    """Asks for the tokens ISREL, ISSUP and ISUSE, each by a prompt of its own, all side by side."""
+    """Asks for the tokens ISREL, ISSUP and ISUSE, each a prompt of its own, all side by side; these have weights."""
 
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
         "relevance": JudgeRelevance,
@@ -279,12 +289,14 @@ class Reflection(Stage):
 
 
 class SelfRAG(ExaminingBaseline):
-    """Decides whether to retrieve, answers from each passage, and keeps the answer that its critique ranks first.
+    """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
-    Algorithm 1 and section 3.3 of Asai et al. (2024), with the defaults of section 4.3. Prompts replace the model that
-    is trained to write reflection tokens, so a token counts 1 where it was said, and neither the probability of the
-    answer nor a threshold of retrieval has a place. Reasoning and answer are one segment, so there is no beam over
-    segments.
+    Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
+    (Asai et al., 2024), with the defaults of section 4.3. Prompting replaces the model that is trained to write
+    reflection tokens, each a question of its own. A prompt gives a verdict and no probabilities, so a token counts 1
+    where it was said, the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning
+    and answer are one segment, so there is no beam over segments. An answer from memory has no rivals and is not
+    criticised. Each passage takes up to four calls. The weights are those of ISREL, ISSUP and ISUSE in the score.
     """
 
     method: ClassVar[str] = "self-rag"
@@ -333,8 +345,10 @@ class SelfRAG(ExaminingBaseline):
 class SlimPLM(ExaminingBaseline):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
-    Section 3 of Tan et al. (2024): heuristic answer, retrieval necessity judgement, query rewriting, a filter that
-    leaves out queries whose answer is known, and the answer. The proxy is the language model of role ``consistency``.
+    "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (Tan et al.,
+    2024, section 3): heuristic answer, retrieval necessity judgement, query rewriting, a filter by which a query is
+    judged by the heuristic answer as the question is and left out where its answer is known, and the answer, from
+    memory or from passages. The proxy is the language model of role ``consistency``, and always reasons step by step.
     `top_k` passages are searched for with each query, and answered from in all.
     """
 

@@ -82,9 +82,10 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
 
 
 class DocumentReader(OneCallBaseline, SearchingBaseline):
-    """Answers from the first `document_tokens` tokens of the evidence document, 300 in the paper: the +doc baselines.
+    """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
 
-    The document is what is found for the question, one document or several passages in succession.
+    The document is what is found for the question, one document or several passages in succession. So many tokens of it
+    are read, as the language model counts them; 300 in the paper.
     """
 
     method: ClassVar[str] = "standard-doc"
@@ -120,11 +121,18 @@ def beginning(hits: Sequence[Hit], lm: object, tokens: int) -> list[Hit]:
 class KSLLM(SearchingBaseline):
     """Writes triples from memory, selects the sentences nearest to them, and answers from triples and sentences.
 
-    Section 3 of the KS-LLM paper: triples of the question's subject entity (equation 1), sentences of the evidence
-    document by the distance of embeddings (equations 2 and 3), and the answer (equation 4). With `one_text` the triples
-    are embedded together, as in equation 2; by default each by itself, and those of several subjects choose in turn. Of
-    the forms of section 4.1 ``KS-Q`` selects by the question and writes no triples, ``KS-S`` answers from the sentences
-    alone, ``KS-T`` from the triples alone. For similarity, distance and pooling see `DistanceMeter`.
+    "KS-LLM: Knowledge Selection of Large Language Models with Evidence Document for Question Answering", section 3: the
+    triples are those of the question's subject entity, filled from the language model's memory (equation 1), sentences
+    are selected from the whole evidence document, by the distance of embeddings (equations 2 and 3), and triples and
+    sentences are answered from (equation 4). The document is what is found for the question, as of `DocumentReader`.
+    The defaults are the paper's, but for the embeddings, which need a model.
+
+    With `one_text` the triples are embedded together, as in equation 2; by default each is compared by itself, and
+    those of several subjects choose in turn. Where the language model gives no triple, which is a degradation, the
+    question selects. Without a retriever there is no document. `evidence_sentences` is the paper's k; for similarity,
+    distance and pooling see `DistanceMeter`. Of the forms of section 4.1 ``KS-Q`` selects sentences by the question and
+    writes no triples, ``KS-S`` answers from the sentences alone, and ``KS-T`` from the triples alone, and searches for
+    nothing.
     """
 
     method: ClassVar[str] = "ks-llm"

@@ -61,10 +61,14 @@ _CLAUSE = re.compile(r"\b(?:who|that|which|where|whose)\b")
 
 @dataclass(frozen=True)
 class Seen:
-    """A question and its answers so far: from memory, after one reading, and from its quizzes.
+    """A question and what it has been answered so far.
 
-    With the reasoning of the first, the probability of its tokens, normalised by length, and `further` ones from
-    memory.
+    Attributes:
+        question: As it was asked.
+        chain: The reasoning of the answer from memory.
+        answers: From memory, after one reading, and from its quizzes, as far as there are any yet; one at least.
+        probability: Of the tokens of the answer from memory, normalised by length.
+        further: Other answers from memory, which were asked for in the same way or in another.
     """
 
     question: str
@@ -273,7 +277,13 @@ def _hashed(terms: Sequence[str]) -> NDArray[Any]:
 
 
 class Choice(NamedTuple):
-    """What to do after a step: which answer to believe, how probably each is right, and what asking on is worth."""
+    """What to do after a step.
+
+    Attributes:
+        believed: The answer that is most probably right.
+        right: How probably each answer is.
+        onward: What asking on is worth, its cost taken off; None where there is nothing to ask on.
+    """
 
     believed: Way
     right: tuple[float, ...]
@@ -281,6 +291,7 @@ class Choice(NamedTuple):
 
     @property
     def asks_on(self) -> bool:
+        """Whether the next step is worth its cost."""
         return self.onward is not None and self.onward > max(self.right)
 
 

@@ -254,6 +254,7 @@ class LightModel(SavedModel):
 
     @property
     def uses_probabilities(self) -> bool:
+        """Whether it was trained on draws with the probabilities of their tokens."""
         return all("probabilities" in variants for variants in self.heads.values()) and self.reads != "quiz"
 
     def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:

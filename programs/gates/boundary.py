@@ -36,8 +36,9 @@ class BoundaryGate(NamedGate):
     """Known where a boundary model says so (KBM, section 3.1).
 
     What the model reads decides what a verdict costs: of ``quiz`` nothing is drawn, of ``draft`` one answer, which is
-    then the answer of a known quiz, of ``draws`` all. Where the LM gives no token probabilities, the model judges by
-    the texts; where the model cannot judge, the quiz is unknown.
+    then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a
+    comparison share. They are made with the probabilities of their tokens; where the LM gives none the model judges by
+    the texts, and a note says so. Where the model cannot judge, the quiz is unknown.
     """
 
     method = "gate-boundary"

@@ -51,7 +51,8 @@ class NeverRetrieveGate(LeaderGate):
 class RandomGate(LeaderGate):
     """Retrieves for a share of the quizzes, its threshold, whatever the draws say: the level that a gate has to beat.
 
-    Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts.
+    Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
+    tossed for each text by itself, so the share is that of many quizzes.
     """
 
     method = "gate-random"
@@ -66,6 +67,7 @@ class RandomGate(LeaderGate):
         return f"random, retrieving {float(self.threshold):.3g}"
 
     def chance(self, quiz: str) -> float:
+        """The quiz's number, evenly distributed from 0 to 1."""
         digest = hashlib.blake2b(f"{self.seed}|{quiz}".encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "big") >> 11) / 2**53
 

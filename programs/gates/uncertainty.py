@@ -66,6 +66,7 @@ class StatedConfidence(GateQuestion):
         return {"asked": draws.asked, "answer": draws.leading}
 
     async def run(self, asked: Question, answer: str, *, number: int | None = None) -> float:
+        """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
         about = {"quiz": asked.question, **asked.kind, "proposed_answer": answer}
         with noted("state_confidence", "taken for no confidence", number):
             return _stated(await ask(self.state, "state_confidence", number, usable=_stated, **about))
@@ -116,7 +117,10 @@ class CertaintyGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class LexicalSimilarityGate(AllSamplesGate):
-    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020)."""
+    """Known where the samples resemble each other in their words, on average (Fomicheva et al., 2020).
+
+    It needs no judge: of the gates that read samples it is the cheapest, and a hard one to beat.
+    """
 
     method = "gate-lexical"
     title = "Lexical similarity"
@@ -159,7 +163,10 @@ class ProbabilityGate(AllSamplesGate):
 @checked
 @dataclass(frozen=True)
 class ConfidenceGate(LeaderGate):
-    """Known where the LM, asked once more, is sure of the leading answer (Verb. 2S of Tian et al., 2023)."""
+    """Known where the LM states a high confidence in the leading answer, in one further call.
+
+    It is verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration).
+    """
 
     method = "gate-confidence"
     title = "Verbalised confidence"
@@ -172,15 +179,18 @@ class ConfidenceGate(LeaderGate):
     def on_leader(self, draws: Draws) -> Verdict:
         if not draws.sizes:
             return Verdict(False, 0.0)
+        if draws.reply is None:
+            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
         return Verdict(reaches(float(draws.reply), self.threshold), float(draws.reply))
 
 
 @checked
 @dataclass(frozen=True)
 class PromptGate(LeaderGate):
-    """Known where the LM says, before any draw, that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
+    """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
-    A known quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
+    It is asked before any draw, in the words of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`); a known
+    quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
     """
 
     method = "gate-prompt"
@@ -192,4 +202,6 @@ class PromptGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        return None if draws.reply is False else Verdict(False)
+        if draws.reply is None:
+            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
+        return Verdict(False) if draws.reply else None

@@ -53,7 +53,10 @@ class Embedder(Protocol):
 
 
 class HashingEmbedder:
-    """Word and character n-grams, hashed to signed places of a vector; the same on every machine."""
+    """Word and character n-grams, hashed to signed places of a vector, their counts damped.
+
+    It knows no synonyms, but it is deterministic on every machine and fast enough to be made again on loading.
+    """
 
     def __init__(self, dimension: int = _DIMENSION) -> None:
         if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
@@ -67,6 +70,7 @@ class HashingEmbedder:
         return HASHING if self.dimension == _DIMENSION else f"{HASHING}-{self.dimension}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text; zeros for a text without a word."""
         return np.array([self._embed(text) for text in texts], np.float32).reshape(len(texts), self.dimension)
 
     def _embed(self, text: str) -> NDArray[np.float64]:
@@ -129,6 +133,7 @@ class Remembering:
 
 
 def open_embedder(name: str) -> Embedder:
+    """Open the embedder of a name; see the table of this module."""
     if name == HASHING:
         return HashingEmbedder()
     if sized := _SIZED.fullmatch(name):

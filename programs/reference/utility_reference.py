@@ -248,6 +248,7 @@ class UtilityReference(Parameter):
         return None if self.variant == "none" else self.index.reliability.of_date(date, self.index.own())
 
     def counts(self) -> dict[str, int]:
+        """How many entries are of passages that helped and that harmed."""
         helpful = sum(entry.helpful for entry in self.entries)
         return {"helpful": helpful, "harmful": len(self.entries) - helpful}
 

@@ -32,7 +32,11 @@ def _asked() -> frozenset[str]:
 
 @cache
 def labelled() -> dict[Tier, tuple[Fact, ...]]:
-    """The facts whose tiers `JudgeKnowledge` is told: none that methods are scored on, as from a train split."""
+    """The facts whose tiers `JudgeKnowledge` is told, by tier: those that no dev or test question rests on.
+
+    Which memories are out of date can thus be learned as from a benchmark's train split, by their kind; nothing is
+    given away of the facts that methods are scored on.
+    """
     testbed = Testbed()
     held_out = {fact for question in (*testbed.dev, *testbed.test) for fact in question.facts}
     known = testbed.tiers

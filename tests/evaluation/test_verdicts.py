@@ -11,7 +11,7 @@ from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
-from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.calls.call_cache import CallCache, bypass_cache
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
 
@@ -134,8 +134,11 @@ def test_dspys_own_cache_keeps_none_either(memory_cache):
         said[:] = [markers(answer="Mayor2")]
         record = program("Who governs Town2?").record
         assert (record.answer, record.touched, server.count) == ("Mayor2", False, 7)
-        # What can be used is kept.
+        # What can be used is kept, and asked for again where it failed its question.
         assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
+        with bypass_cache():
+            assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 8)
+        assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 8)
 
 
 def test_a_sentence_that_could_not_be_written_from_passages_is_not_taken_from_memory(retriever):

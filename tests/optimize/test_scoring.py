@@ -61,6 +61,8 @@ def test_a_metric_of_dspys_gets_the_users_example(metric, score):
 def test_a_metric_of_dspys_gets_the_fields_of_a_mapping():
     mapping = {"question": "Who?", "answer": ["Ann Lee", "Ann"], "weight": 0.5, "base": "a name of DSPy's"}
     assert score_of(as_metric(without_trace, [mapping]), as_example(mapping), ANSWER) == 0.5
+    numbered = mapping | {"id": 7}
+    assert score_of(as_metric(lambda ex, pred: ex.id == 7, [numbered]), as_example(numbered), ANSWER) == 1
 
 
 def test_a_question_from_elsewhere_has_the_usual_fields():

@@ -203,11 +203,11 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
     asked = {"boundary": False, "embedder": None, "training": {}, "budget": "light", "optimizer": "none"}
     options = {**given, **asked}
     assert rehearsed == [(["0", "1", "2", "3"], ["50"], metric, options) for metric in (1.0, 0.25)]
-    assert ways == [({"settle": way}, 50) for way in ("draft", "reading", "quizzes")]
-    # Too few questions to learn how to settle them, and no boundary; then too few quizzes, and questions of both parts.
-    assert calls("keqa", many[:49], many[:49], boundary=False) == {"m": [24.5, 24.5], "j": [12.25, 12.25]}
+    assert ways == [({"settle": way}, 60) for way in ("draft", "reading", "quizzes")]
+    # Too few questions to choose by how to settle them, and no boundary; then too few quizzes, and both parts together.
+    assert calls("keqa", many[:24], many[:24], boundary=False) == {"m": [12, 12], "j": [6, 6]}
     assert ([one[1] for one in rehearsed], ways) == ([None, None], [])
-    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0, 15.0]
+    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0 + 300, 15.0 + 600]
     assert [one[3]["optimizer"] for one in rehearsed] == ["bootstrap"] * 2
     assert [one[1] for one in rehearsed] == [["19", "20", "21", "22"]] * 2
     assert calls("rag", many[:50], many[50:])["m"] == [24.0, 24.0]

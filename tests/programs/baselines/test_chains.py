@@ -158,6 +158,16 @@ def test_when_it_searches(retriever, likely, settings, sentences, queried):
     assert record.cost.calls == 3
 
 
+@pytest.mark.server
+def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
+    record, prompts, queries = on_server(CHAIN, {}, retriever, first_retrieval=True)
+    assert (queries, record.cost.retrievals, record.cost.calls) == ([QUESTION], 1, 3)
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [(QUESTION, CHAIN[0])]
+    assert [passage.text for passage in record.passages] == ["Ann is from Oslo.", "It is by Ann."]
+    assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "passages", " ".join(CHAIN))
+    assert ["It is by Ann." in prompt for prompt in prompts] == [True, False, False]
+
+
 def test_where_flare_states_no_answer_finds_nothing_or_gets_no_probabilities(asked):
     def flare(thoughts, probability, *texts, **settings):
         return asked(FLARE, thinking(thoughts), *texts, question=(QUESTION,), probability=probability, **settings)

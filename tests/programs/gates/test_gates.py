@@ -168,6 +168,8 @@ def test_the_oracle_tells_a_metric_what_kind_of_answer_is_wanted():
     [
         *[(OracleGate(golds), OSLO, "no gold answer for the quiz 'Capital of N") for golds in ({}, {QUIZ: []})],
         (OracleGate(lambda quiz: None), OSLO, "no gold answer for the quiz 'Capital of Norway"),
+        (ConfidenceGate(), sized(3), "asks for the confidence"),
+        (PromptGate(), drawn(), "asks whether to retrieve"),
         *[
             (ProbabilityGate(), drawn("Oslo", "Oslo", likely=likely, tries=2), "made with their probabilities")
             for likely in ((), (0.9,), (0.9, None))

@@ -392,6 +392,14 @@ def test_where_no_program_is(tmp_path, content):
             keqa.load(place, None)
 
 
+@pytest.mark.parametrize("part", ["settings", "files", "signatures", "predictors", "about", "created", "learned"])
+@pytest.mark.parametrize("value", [7, {"x": {}}, {"train": []}])
+def test_a_part_that_is_none_is_refused(saved, part, value):
+    change(saved, **{part: 7 if part == "about" else value})
+    with pytest.raises(ConfigurationError):
+        keqa.load(saved, None)
+
+
 def test_a_reference_that_was_cut_off_or_is_missing_is_refused(saved):
     path = saved / "reference.jsonl"
     path.write_text(path.read_text()[:-20])

@@ -310,10 +310,17 @@ def test_what_entries_are_refused(folder, line):
     refused(folder, r"reference\.jsonl, line 2,")
 
 
-@pytest.mark.parametrize("rows", [np.array([{}] * 6), np.zeros((6, 2, 1024), np.float32)])
+NOT_FINITE, WIDE = np.full((6, 2048), np.nan, np.float32), np.zeros((6, 2048), np.float64)
+VAST = "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 100000000000)}\n"
+
+
+@pytest.mark.parametrize("rows", [np.array([{}] * 6), np.zeros((6, 2, 1024), np.float32), NOT_FINITE, WIDE, VAST, ""])
 def test_what_vectors_are_refused(folder, rows):
     stream = io.BytesIO()
-    np.save(stream, rows, allow_pickle=True)
+    if isinstance(rows, str):
+        stream.write(b"\x93NUMPY\x01\x00" + len(rows).to_bytes(2, "little") + rows.encode())
+    else:
+        np.save(stream, rows, allow_pickle=True)
     with_file(folder, "reference.npy", stream.getvalue())
     refused(folder, r"reference\.npy")
 

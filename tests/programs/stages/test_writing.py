@@ -1,6 +1,7 @@
 """Written answers: prose, lists and tables with citations, of which what no passage carries is left out."""
 
 import json
+import threading
 
 import pytest
 
@@ -406,6 +407,22 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
         *["the sea [1]", "9 m [1]", "347 km [1]"]
     ]
     assert len(sources_of(prediction.record)) == 2
+
+
+def test_the_cells_of_a_table_are_judged_side_by_side(asked):
+    both = threading.Barrier(2)
+    written = {"subjects": '["Nile", "Thames"]', "rows": '["course | flows northward [1] | flows eastward [2]"]'}
+    reply = replies(written, support="fully")
+
+    def waiting(name, inputs, config):
+        if name == "JudgeSupport":
+            both.wait(timeout=10)
+        return reply(name, inputs, config)
+
+    texts = "The Nile flows to the north.", "The Thames flows to the east."
+    prediction, _ = asked("Compare the Nile and the Thames.", *texts, reply=waiting)
+    why = [one.why for one in prediction.record.written.statements]
+    assert why == [f"the passages lack “{word}”; judged: fully" for word in ("northward", "eastward")]
 
 
 STYLES = {
