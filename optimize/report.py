@@ -1,5 +1,6 @@
 """What a compilation found, for a table and for the folder of the program."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -95,19 +96,29 @@ class Report:
         return next((trial.scores for trial in self.trials if trial.name in self.chosen[-1:]), ())
 
     @property
-    def intervals(self) -> dict[str, Interval]:
-        """Mean scores before and after, and the gain, paired; none of one question. A test split shows less gain."""
-        if len(self.before) < 2:
-            return {}
-        means = {"before": bootstrap_mean(self.before), "after": bootstrap_mean(self.after)}
-        return means | {"gain": paired_bootstrap(self.after, self.before)}
+    def before_score(self) -> Interval | None:
+        """Mean score before with its bootstrap interval; None with fewer than two questions."""
+        return _interval(self.before)
+
+    @property
+    def after_score(self) -> Interval | None:
+        return _interval(self.after)
+
+    @property
+    def gain(self) -> Interval | None:
+        """How much higher the score is after, with its paired interval over the validation questions.
+
+        The program was chosen on the same questions, so a test split shows less.
+        """
+        return paired_bootstrap(self.after, self.before) if len(self.before) > 1 else None
 
     def about(self) -> dict[str, Any]:
+        intervals = {"before": self.before_score, "after": self.after_score, "gain": self.gain}
         measured = ("score", "retrievals", "calls", "tokens", "objective")
         return {
             "optimizer": self.optimizer,
             "questions": {"train": self.trained_on, "validation": self.validated_on},
-            "score": {name: asdict(one) for name, one in self.intervals.items()},
+            "score": {name: asdict(one) for name, one in intervals.items() if one is not None},
             "trials": [{"name": one.name, "score": one.score, "kept": one.name in self.chosen} for one in self.trials],
             "predictors": [one._asdict() for one in self.predictors],
             "reference_entries": self.reference,
@@ -125,3 +136,7 @@ class Report:
             "sources": self.sources,
             **({"finetuned_on": self.finetuned_on} if self.finetuned_on else {}),
         }
+
+
+def _interval(scores: Sequence[float]) -> Interval | None:
+    return bootstrap_mean(scores) if len(scores) > 1 else None

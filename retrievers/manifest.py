@@ -18,8 +18,6 @@ from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, lang
 from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file, reasons
 
-# Made once: that takes ten times as long as reading a manifest.
-_reader = cache(TypeAdapter)
 SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
 DENSE: Final = "dense"
@@ -192,7 +190,7 @@ class IndexManifest:
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
         try:
-            manifest: Self = _reader(cls).validate_python(values)
+            manifest: Self = _reader(cls).validate_python(values)  # type: ignore[arg-type]
         except ValidationError as error:
             raise RetrievalError(f"{where}: {visible_line(reasons(error))[:_LONGEST_NAME]}") from None
         for problem in manifest.problems():
@@ -303,6 +301,12 @@ def read_lines(folder: Path, name: str) -> tuple[str, str]:
     except (MissingFileError, UnicodeDecodeError) as error:
         raise RetrievalError(f"{folder / name} cannot be read: {error}") from error
     return head, files
+
+
+@cache
+def _reader(manifest: type[Any]) -> TypeAdapter[Any]:
+    """Making one takes ten times as long as reading a manifest by it."""
+    return TypeAdapter(manifest)
 
 
 def parse_files(text: str, where: str) -> dict[str, str]:

@@ -429,9 +429,10 @@ def _scores(report: Report) -> list[list[Text]]:
         kept = trial.name in report.chosen
         end = Text("kept", "green") if kept else Text()
         rows.append([Text(trial.name, "" if kept else "dim"), Text(f"{trial.score:.3f}"), Text(), end])
-    for name, interval in zip(("before", "compiled", "gain"), report.intervals.values(), strict=False):
-        cells = (name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", "")
-        rows.append([Text(cell, "bold") for cell in cells])
+    for name, interval in (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain)):
+        if interval is not None:
+            cells = (name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", "")
+            rows.append([Text(cell, "bold") for cell in cells])
     return rows
 
 

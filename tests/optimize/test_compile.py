@@ -108,7 +108,7 @@ def test_what_is_learned_is_right_saved_and_no_matter_of_the_program_itself(worl
     found = compiled(made)
     demos = learned(found.program)
     assert not any(learned(made.program).values())
-    assert (found.report.intervals["before"].mean, found.report.intervals["after"].mean) == (pytest.approx(2 / 3), 1.0)
+    assert (found.report.before_score.mean, found.report.after_score.mean) == (pytest.approx(2 / 3), 1.0)
     if name != "keqa":
         assert all(demos.values())
         assert not any(f"Town{number} " in json.dumps(demos) for number in MISSED)
@@ -186,7 +186,7 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     assert demos["picking.judge"] == (0, 0)
     assert report.reference == {"helpful": 12, "harmful": 12}
     assert (report.trained_on, report.validated_on) == (6, 4)
-    assert report.intervals["gain"].excludes_zero
+    assert report.gain.excludes_zero
     assert report.spent.calls == len(world.engine.calls) > 100
     assert report.spent.prompt_tokens == 10 * report.spent.calls
     assert [point.settings["top_k"] for point in report.curve] == [2, 2, 1]

@@ -120,7 +120,7 @@ def test_the_way_that_a_language_model_is_good_at_is_kept(
     assert (found.program.settle, found.report.settings["settle"]) == (kept, ("quizzes", kept))
     assert found.report.settling["kept"] == kept
     assert found.report.settling["why"].startswith(why)
-    assert found.report.intervals["after"].mean == max(scores)
+    assert found.report.after_score.mean == max(scores)
     found.save(tmp_path / "program")
     about = json.loads((tmp_path / "program" / "program.json").read_text())["about"]
     assert about["settling"] == found.report.settling
@@ -136,7 +136,7 @@ def test_one_reading_is_also_tried_of_all_passages_where_the_judge_helps_not(set
     found = compiled(setting(JudgesBadly(), on_nothing_helpful="closed_book"), grid=grid)
     assert (found.report.settling["kept"], found.program.settle, found.program.pick) == ("reading", "reading", False)
     assert found.report.settings["pick"] == (True, False)
-    assert found.report.intervals["after"].mean == 1.0
+    assert found.report.after_score.mean == 1.0
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_one_reading_is_also_tried_after_a_chain_of_thought_and_over_further_pas
     found = compiled(setting(Reasons(), train=4, top_k=1, pick=False), grid=grid)
     assert found.report.settling["kept"] == found.program.settle == "reading"
     assert (found.program.reason, found.program.expand) == (True, 3)
-    assert found.report.intervals["after"].mean == 1.0
+    assert found.report.after_score.mean == 1.0
 
 
 class Mixed(ReadsWell):
@@ -279,7 +279,7 @@ def test_choosers_of_the_user_are_tuned_with(setting, compiled):
     world = setting(Reads(), settle="cascade", chooser=never)
     found = compiled(world, grid=ONLY_WAYS | {"top_k": (1, 2)})
     assert (found.report.settling, found.program.settle, found.program.chooser) == (None, "cascade", never)
-    assert found.report.intervals["after"].mean == 1.0
+    assert found.report.after_score.mean == 1.0
     # It prefers what memory guesses to what is read.
     remembers = chooser(0.5, {"draft": 0.9, "reading": 0.1})
     world = setting(TakesApart(), threshold=1, tries=2, arbiter=remembers)

@@ -92,9 +92,9 @@ def test_a_list_is_compiled_by_its_members_and_citations_where_no_metric_is_give
     student = program("list", items='["Bremen [1]", "Kiel [2]"]')
     learns = {"boundary": False, "reference": False}
     report = keqa.compile(student, examples[:4], examples[4:], grid={"list_step": (1,)}, **learns).report
-    assert report.intervals["before"].mean == 1.0
+    assert report.before_score.mean == 1.0
     report = keqa.compile(student, examples[:4], examples[4:], metric=f1, tuning=False, **learns).report
-    assert report.intervals["before"].mean == pytest.approx(2 / 3)
+    assert report.before_score.mean == pytest.approx(2 / 3)
 
 
 def test_compiling_shows_texts_whose_citations_are_right(program, tmp_path):
