@@ -454,6 +454,15 @@ def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why,
 
 
 SCHMITT = "Which of those of Ms Schmitt?"
+
+
+def test_a_choice_whose_words_stand_in_a_passage_is_judged(own):
+    asked, text = "Which colour has the door?", "The door of the red house is blue."
+    program, engine = own(text, reply=replies((text,), {asked: "red"}))
+    assert program(asked, answer_type="choice", choices=["red", "blue"]).unanswered is not None
+    assert engine.count["JudgeSupport"] > 0
+
+
 NIGHT = "A night must not cost more than 120 euros, and hotels are not paid at the sea."
 MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-12."
 
