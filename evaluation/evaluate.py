@@ -26,8 +26,9 @@ from keqa.optimize.written import written_scores
 from keqa.programs.abstention import abstained
 from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.calls.batch import in_parallel
-from keqa.programs.calls.call_cache import CallCache, bypass_cache
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.calls.errors import is_transient
+from keqa.programs.calls.session import bypass_cache
 from keqa.programs.fingerprint import digest, models_of, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import demos_of

@@ -30,9 +30,8 @@ import dspy
 from keqa.errors import ConfigurationError
 from keqa.lms.loops import drafts_to
 from keqa.lms.served import ServedLM, as_served
-from keqa.programs.calls.call_cache import keeping
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.session import CallMeter, context, current, note, report
+from keqa.programs.calls.session import CallMeter, context, current, keeping, note, report
 from keqa.programs.calls.texts import (
     COPIED,
     NO_VERDICT,

@@ -1,6 +1,6 @@
-"""What caches keep of calls, and one that the rows of a comparison share: none pays for what another has asked.
+"""A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
 
-Cached there are calls whose answer is settled: those at temperature 0, and samples, which carry an identity (DSPy's
+Cached are calls whose answer is settled: those at temperature 0, and samples, which carry an identity (DSPy's
 ``rollout_id``) under which each of N samples is a call of its own. Any other call is made each time, so that two
 samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
 """
@@ -8,17 +8,16 @@ samples never become equal by being one. Answers are kept as JSON in an SQLite f
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import dspy
-from dspy.clients.cache import Cache
 
 from keqa.lms.direct import quiet_litellm
-from keqa.programs.calls.session import context, within
+from keqa.programs.calls.session import context, tell_kept
 from keqa.storage.files import Closing
 from keqa.storage.journal import SqliteStore
 
@@ -29,58 +28,6 @@ _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_head
 _lock = threading.Lock()
 _installed: list[Any] = []
 """DSPy's cache of before, None where it had made none, and what was installed since."""
-
-
-def bypass_cache() -> AbstractContextManager[None]:
-    """Within this context every call is made, and what it gets takes the place of what was kept.
-
-    A reply that could be used and yet failed its question would be given again.
-    """
-    _listen_to(dspy.cache)
-    return within(anew=True)
-
-
-@contextmanager
-def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
-    """Within this context caches report which replies they keep: yields how to forget each that one gave or took."""
-    kept: list[Callable[[], None]] = []
-    # DSPy makes its cache, with a folder on the disk, when it is first read: one that caches nothing must not cause it.
-    if getattr(lm, "cache", False):
-        _listen_to(dspy.cache)
-    with within(kept=kept):
-        yield kept
-
-
-def _tell_kept(forget: Callable[[], None]) -> None:
-    """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
-    kept = context().kept
-    if kept is not None:
-        kept.append(forget)
-
-
-def _listen_to(cache: Any) -> None:
-    """Have DSPy's own cache report what it keeps, and answer nothing within `bypass_cache`.
-
-    It computes a key whenever it looks something up or puts it in.
-    """
-    if not isinstance(cache, Cache) or "cache_key" in vars(cache):
-        return
-    key_of, get = cache.cache_key, cache.get
-
-    def cache_key(request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
-        key: str = key_of(request, ignored_args_for_cache_key)
-        _tell_kept(partial(_forget, cache, key))
-        return key
-
-    cache.cache_key = cache_key
-    cache.get = lambda *request, **options: None if context().anew else get(*request, **options)
-
-
-def _forget(cache: Cache, key: str) -> None:
-    with cache._lock:
-        cache.memory_cache.pop(key, None)
-    if cache.enable_disk_cache:
-        cache.disk_cache.delete(key)
 
 
 class CallCache(Closing):
@@ -124,7 +71,7 @@ class CallCache(Closing):
             self.misses += 1
             return None
         self.hits += 1
-        _tell_kept(partial(self._file.drop, key))
+        tell_kept(partial(self._file.drop, key))
         replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
         if replayed is not None:
             replayed(kept["usage"])
@@ -143,7 +90,7 @@ class CallCache(Closing):
             if kept is not None:
                 key = _key_of(request, ignored_args_for_cache_key)
                 self._file.put(key, kept)
-                _tell_kept(partial(self._file.drop, key))
+                tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
         return self._file

@@ -15,10 +15,12 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, M
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Generic, Self, TypeVar
 
 import dspy
+from dspy.clients.cache import Cache
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
@@ -301,7 +303,7 @@ class Context:
     kept: list[Callable[[], None]] | None = None
     """How the replies to the call that is made now can be forgotten, as caches report them."""
     anew: bool = False
-    """Whether no cache answers; see `keqa.programs.calls.call_cache.bypass_cache`."""
+    """Whether no cache answers; see `bypass_cache`."""
     drafts: bool = False
     """Whether what is written here is no answer yet, whatever comes of it."""
     findings: Mapping[Any, QuizRecord] | None = None
@@ -327,6 +329,58 @@ def within(**changes: Any) -> Iterator[None]:
         yield
     finally:
         _context.reset(token)
+
+
+def bypass_cache() -> AbstractContextManager[None]:
+    """Within this context every call is made, and what it gets takes the place of what was kept.
+
+    A reply that could be used and yet failed its question would be given again.
+    """
+    _listen_to(dspy.cache)
+    return within(anew=True)
+
+
+@contextmanager
+def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
+    """Within this context caches report which replies they keep: yields how to forget each that one gave or took."""
+    kept: list[Callable[[], None]] = []
+    # DSPy makes its cache, with a folder on the disk, when it is first read: one that caches nothing must not cause it.
+    if getattr(lm, "cache", False):
+        _listen_to(dspy.cache)
+    with within(kept=kept):
+        yield kept
+
+
+def tell_kept(forget: Callable[[], None]) -> None:
+    """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
+    kept = context().kept
+    if kept is not None:
+        kept.append(forget)
+
+
+def _listen_to(cache: Any) -> None:
+    """Have DSPy's own cache report what it keeps, and answer nothing within `bypass_cache`.
+
+    It computes a key whenever it looks something up or puts it in.
+    """
+    if not isinstance(cache, Cache) or "cache_key" in vars(cache):
+        return
+    key_of, get = cache.cache_key, cache.get
+
+    def cache_key(request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
+        key: str = key_of(request, ignored_args_for_cache_key)
+        tell_kept(partial(_forget, cache, key))
+        return key
+
+    cache.cache_key = cache_key
+    cache.get = lambda *request, **options: None if context().anew else get(*request, **options)
+
+
+def _forget(cache: Cache, key: str) -> None:
+    with cache._lock:
+        cache.memory_cache.pop(key, None)
+    if cache.enable_disk_cache:
+        cache.disk_cache.delete(key)
 
 
 def current() -> Session:

@@ -11,7 +11,8 @@ from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
-from keqa.programs.calls.call_cache import CallCache, bypass_cache
+from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.calls.session import bypass_cache
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
 

@@ -11,7 +11,8 @@ from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.calls import call_cache
-from keqa.programs.calls.call_cache import CallCache, keeping
+from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.calls.session import bypass_cache, keeping
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Statement, Unanswered
 
@@ -166,7 +167,7 @@ def test_which_requests_are_one_and_which_are_not_kept(cache, other, same):
     said = [one and one.choices[0].message.content for one in found]
     assert said == {True: ["second"] * 2, False: ["first", "second"], None: ["first", None]}[same]
     assert (cache.hits, cache.misses) == (1 if same is None else 2, 0)
-    with call_cache.bypass_cache():
+    with bypass_cache():
         assert cache.get(ASKED) is None
     assert cache.get({"model": "m", "request": {"config": {"temperature": 0}}}) is None
     assert (cache.hits, cache.misses) == (1 if same is None else 2, 1)

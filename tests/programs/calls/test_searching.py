@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.call_cache import keeping
+from keqa.programs.calls.session import keeping
 from keqa.retrievers.base import Hit, Passage
 
 
