@@ -55,6 +55,12 @@ def test_a_run_from_its_questions_to_its_file_and_a_second_one_that_asks_nothing
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
+def test_the_kind_of_a_question_stands_in_its_line(closed_book, tmp_path):
+    asked = [Example("h1", "Who governs Town1?", ("Mayor1",), kind="bridge")]
+    evaluate(closed_book()[0], asked, out=tmp_path / "run.jsonl")
+    assert read_run(tmp_path / "run.jsonl").lines[0].kind == "bridge"
+
+
 def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_path):
     def broken(name, inputs, config):
         if "Town2" in inputs["question"]:

@@ -523,6 +523,7 @@ def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(
     program = KEQA(searched, lms=keqa.build_roles(dspy.LM("keqa/tiny@0123", engine="litellm")))
     assert program.way_out == "say"
     assert not program.documents.own_prompts
+    assert program.documents.shown(Passage("1", "Ann", "In Isburg.", Place("towns.md"))) == "Ann: In Isburg."
 
 
 def test_what_is_compiled_over_ones_own_documents_has_no_prompts_for_them_where_it_guesses(own, tmp_path):

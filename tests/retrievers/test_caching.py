@@ -47,6 +47,7 @@ def cache(index, tmp_path):
 
 def test_a_query_is_searched_for_once_and_found_the_same_and_a_failure_is_not_kept(cache, index):
     assert isinstance(cache, Retriever)
+    assert cache.own_documents is True
     index.broken = True
     with pytest.raises(RetrievalError, match="gone"):
         cache.search("zebra stripes", 2)

@@ -240,6 +240,8 @@ def test_what_was_searched_for_in_vain_is_known_of_the_testbeds_own_facts(run, l
     found = search_rates(entry)
     if (model, dataset) == ("keqa/tiny@344cc3aebc1a", "testbed"):
         assert (found.known, found.over, found.unknown, found.under) == (3, 1 / 3, 2, 1 / 2)
+        (entry,) = entries_of([run("keqa", lines[:3], model=model, dataset=dataset)])
+        assert search_rates(entry).known == 3
     else:
         assert (found, searching([entry])) == (None, ({entry: []}, []))
 
