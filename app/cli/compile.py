@@ -267,7 +267,7 @@ def compile_command(
     spec = _method_of(method, settings, models)
     source.refuse_contradictions(spec, models.lm)
     trainset, valset, problems, own = source.questions(learning.seed)
-    place = work or out.with_name(f"{out.name}.work")
+    place = work or out.parent / f"{out.name}.work"
     from keqa.programs.build import Parts, make, merged, own_of
     from keqa.programs.saving.folder import check_apart, check_place
 

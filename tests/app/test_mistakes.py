@@ -72,6 +72,7 @@ MISTAKES = [
     (f"{TRAIN} --work made", "where finished work is kept, is or lies in"),
     ("compile train.jsonl {lm} --index own --out runs/a.jsonl", "runs/a.jsonl"),
     ("compile train.jsonl {lm} --index own --out runs", "runs"),
+    ("compile train.jsonl {lm} --index own --out .", "holds other files"),
     ("compile train.jsonl {lm} --index own --out runs/a.jsonl/below", "runs/a.jsonl"),
     ("evaluate ragtime {run}", "'ragtime' is no method; is rag meant? There are closed-book, cot"),
     ("evaluate gate-random-ish:threshold=1 {run}", "is no method; is gate-random meant?"),
