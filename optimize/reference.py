@@ -199,7 +199,7 @@ def build_reference(program: KEQA, trainset: Iterable[Any], asking: Asking) -> t
     relevance, with the helpful ones so far and the next candidate (K* ∪ {K'}); a passage is labelled by the equation of
     section 3.4. For a question of one hop each candidate is tried alone. Where the gold quizzes and their answers are
     given, the same is done for each quiz, references replaced by gold answers, each passage alone. What kept labels
-    from being there is told in words, for a report.
+    from being there is reported in words.
     """
     labeller, examples = Labeller(program, correctness=asking.metric), as_examples(trainset)
     watch = asking.failures.watch("labelling passages", len(examples))

@@ -19,9 +19,9 @@ from keqa.cli.options import (
     AS_JSON,
     IN_FLIGHT,
     INDEX,
-    AskingOptions,
     KeqaOptions,
     LanguageModels,
+    ModelOptions,
     as_it_comes,
     lm_option,
     open_retriever,
@@ -47,7 +47,7 @@ _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utilit
 
 
 @dataclass(frozen=True)
-class LearningOptions(AskingOptions):
+class LearningOptions(ModelOptions):
     """How to compile; see `keqa.optimize.options.Options`."""
 
     panel = "Learning"

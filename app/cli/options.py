@@ -33,7 +33,7 @@ def server_of(flag: str, **further: Any) -> Any:
     return option(f"Address of the server of {flag}.", place=SERVER, **further)
 
 
-class AskingOptions:
+class ModelOptions:
     """Options that name language models, each with the server that it has."""
 
     @property
@@ -83,7 +83,7 @@ _EMBEDDER = option(
 
 
 @dataclass(frozen=True)
-class LanguageModel(AskingOptions):
+class LanguageModel(ModelOptions):
     """A language model, and its server where it has one."""
 
     panel = _MODELS
@@ -158,7 +158,7 @@ class LanguageModels(LanguageModel):
 
 
 @dataclass(frozen=True)
-class BoundaryLMOptions(AskingOptions):
+class BoundaryLMOptions(ModelOptions):
     """The language model of a boundary model by itself."""
 
     panel = _MODELS
@@ -177,7 +177,7 @@ class BoundaryLMOptions(AskingOptions):
 
 
 @dataclass(frozen=True)
-class JudgeLMOptions(AskingOptions):
+class JudgeLMOptions(ModelOptions):
     """The language model that scores open Chinese answers, as KBM's does."""
 
     panel = _MODELS

@@ -21,9 +21,9 @@ from keqa.cli.options import (
     IN_FLIGHT,
     INDEX,
     RETRY_FAILED,
-    AskingOptions,
     JudgeLMOptions,
     LanguageModels,
+    ModelOptions,
     RunOptions,
     lm_option,
     server_of,
@@ -81,7 +81,7 @@ class PresetLearningOptions(PresetOptions):
 
 
 @dataclass(frozen=True)
-class PaperOptions(PresetLearningOptions, AskingOptions):
+class PaperOptions(PresetLearningOptions, ModelOptions):
     """The options of the preset paper, beside its language models."""
 
     panel = "The preset paper"

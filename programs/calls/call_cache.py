@@ -63,7 +63,7 @@ class CallCache(Closing):
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
         """The answer to a request as DSPy reads it, or None."""
-        if self.path is None or context().anew or not _settled(request):
+        if self.path is None or context().uncached or not _settled(request):
             return None
         key = _key_of(request, ignored_args_for_cache_key)
         kept = self._file.get(key)

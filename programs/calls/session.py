@@ -302,7 +302,7 @@ class Context:
     """Ids of questions of which a utility reference shows nothing."""
     kept: list[Callable[[], None]] | None = None
     """How the replies to the call that is made now can be forgotten, as caches report them."""
-    anew: bool = False
+    uncached: bool = False
     """Whether no cache answers; see `bypass_cache`."""
     drafts: bool = False
     """Whether what is written here is no answer yet, whatever comes of it."""
@@ -337,7 +337,7 @@ def bypass_cache() -> AbstractContextManager[None]:
     A reply that could be used and yet failed its question would be given again.
     """
     _listen_to(dspy.cache)
-    return within(anew=True)
+    return within(uncached=True)
 
 
 @contextmanager
@@ -373,7 +373,7 @@ def _listen_to(cache: Any) -> None:
         return key
 
     cache.cache_key = cache_key
-    cache.get = lambda *request, **options: None if context().anew else get(*request, **options)
+    cache.get = lambda *request, **options: None if context().uncached else get(*request, **options)
 
 
 def _forget(cache: Cache, key: str) -> None:

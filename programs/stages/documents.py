@@ -313,7 +313,7 @@ def _whole_text(passage: Passage | PassageVerdict) -> str:
     return " ".join((passage.title, passage.place.heading, passage.text))
 
 
-def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: Sequence[str]) -> bool:
+def answers_quiz(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: Sequence[str]) -> bool:
     """Whether an answer from passages is one: it does not refuse, or says in their words more than was asked."""
     if same_answer(answer, quiz):
         return False

@@ -21,13 +21,13 @@ from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.documents import (
     NO_REPLY,
     OwnDocuments,
+    answers_quiz,
     carrying,
     contradicting,
     missing_quiz,
     speaking,
     spoken_in,
     support_of,
-    tells,
 )
 from keqa.programs.stages.joined import Citing
 from keqa.programs.stages.picking import Picking, merged, unjudged, with_cited, with_kept
@@ -72,7 +72,7 @@ class AskedQuiz:
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
 
     def is_answered_by(self, answer: str) -> bool:
-        return tells(answer, self.text, self.passages, self.what.choices)
+        return answers_quiz(answer, self.text, self.passages, self.what.choices)
 
     def record(self, answer: str | None, source: QuizSource, gate: Gate, *, checked: bool) -> QuizRecord:
         """What became of it; an answer that is `checked` against passages is no refusal, whatever its words."""

@@ -26,7 +26,7 @@ from keqa.programs.prediction import ItemsListed, RecordBuilder
 from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
-from keqa.programs.stages.documents import missing_quiz, support_of, tells, words_lacking
+from keqa.programs.stages.documents import answers_quiz, missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.stage import Stage
@@ -191,7 +191,7 @@ class Writing(Stage):
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
         # What passages themselves say is no refusal.
-        sentences = cited_sentences(text) if tells(without_pointers(text), question, passages, ()) else []
+        sentences = cited_sentences(text) if answers_quiz(without_pointers(text), question, passages, ()) else []
         statements = await gather([self._checked(question, one, one, shown, mark) for one in sentences])
         return _renumbered(written.model_copy(update={"statements": statements}))
 
