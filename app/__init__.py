@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from keqa.optimize.scoring import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.calls.batch import Outcome
+    from keqa.programs.calls.errors import UnansweredError
     from keqa.programs.keqa import KEQA
     from keqa.programs.prediction import (
         Answered,
@@ -43,10 +44,9 @@ if TYPE_CHECKING:
         QuizFound,
         Rewritten,
         Searching,
-        UnansweredError,
     )
     from keqa.programs.records import QuestionRecord, Unanswered
-    from keqa.programs.saving.folder import load, save
+    from keqa.programs.saving import load, save
     from keqa.retrievers import (
         Hit,
         Passage,
@@ -127,11 +127,12 @@ _HOMES = {
         "keqa.optimize.scoring": "optimizer_metric",
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.calls.batch": "Outcome",
+        "keqa.programs.calls.errors": "UnansweredError",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",
         "keqa.programs.prediction": "Answered AnswerPart AnswerPrediction ItemsListed PassagesKept Progress "
-        "QuizAnswered QuizExamined QuizFound Rewritten Searching UnansweredError",
-        "keqa.programs.saving.folder": "load save",
+        "QuizAnswered QuizExamined QuizFound Rewritten Searching",
+        "keqa.programs.saving": "load save",
         "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "
         "read_corpus remove_files sync_folder",
         "keqa.testbed.index": "open_encyclopedia",

@@ -26,7 +26,7 @@ from keqa.data.question import Question
 from keqa.lms import build_roles
 from keqa.metrics.accuracy import holds_answer
 from keqa.programs.baselines.reading import KSLLM, as_text, subject_of
-from keqa.programs.prediction import RecordBuilder
+from keqa.programs.stage import RecordBuilder
 from keqa.programs.stages.selection import DistanceMeter, nearest
 
 SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}

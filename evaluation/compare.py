@@ -14,11 +14,11 @@ from keqa.evaluation.run_file import forget_unasked
 from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.programs.build import Parts, given, make, merged, served_by
 from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.calls.probabilities import tells_no_probabilities
 from keqa.programs.gate import asks
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec
 from keqa.programs.shared_draws import SharedDraws
-from keqa.programs.stages.probabilities import tells_no_probabilities
 from keqa.storage.redaction import without_folders
 
 _GOLDS = "of quizzes that ask the same"

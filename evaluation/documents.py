@@ -11,7 +11,7 @@ from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
-from keqa.programs.stages.stage import Generation
+from keqa.programs.stage import Generation
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import document_of, lines_of
 from keqa.storage.files import append, open_locked

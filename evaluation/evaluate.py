@@ -28,10 +28,10 @@ from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.calls.errors import is_transient
+from keqa.programs.calls.predictor import demos_of
 from keqa.programs.calls.session import bypass_cache
 from keqa.programs.fingerprint import digest, models_of, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import demos_of
 from keqa.programs.program import Program
 from keqa.programs.records import Failure, QuestionRecord, Written, record_without_secrets
 from keqa.programs.reference.utility_reference import UtilityReference

@@ -12,7 +12,7 @@ from keqa.errors import InputError
 from keqa.programs.build import merged
 
 if TYPE_CHECKING:
-    from keqa.programs.predictor import LearnedQuestions
+    from keqa.programs.calls.predictor import LearnedQuestions
 
 _Settings = Mapping[str, Mapping[str, Any]]
 # Rowen's other language must be another one than that of the questions.

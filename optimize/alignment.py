@@ -11,7 +11,7 @@ from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.stage import is_the_question
+from keqa.programs.stage import is_the_question
 
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4

@@ -22,14 +22,14 @@ from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.judged import Call, Step
 from keqa.optimize.scoring import score_of
 from keqa.programs.calls.batch import ask
+from keqa.programs.calls.predictor import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.prediction import prediction_of
-from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
-from keqa.programs.stages.stage import RoleLMs, Stage
+from keqa.programs.stage import RoleLMs, Stage
 from keqa.signatures.chat_format import adapter
 from keqa.storage.journal import Journal
 

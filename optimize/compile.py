@@ -43,8 +43,8 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.embedding import HASHING
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.folder import check_apart, check_savable, check_sources, save
-from keqa.programs.stages.stage import Stage
+from keqa.programs.saving import check_apart, check_savable, check_sources, save
+from keqa.programs.stage import Stage
 from keqa.programs.wrapper import ModuleWrapper
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_folders, without_secrets

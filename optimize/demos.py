@@ -51,7 +51,7 @@ from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 
 P = TypeVar("P", bound=Program)
 

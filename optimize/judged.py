@@ -23,10 +23,10 @@ from keqa.data.question import quiz_key
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
 from keqa.programs.build import complete
-from keqa.programs.predictor import Predictor
+from keqa.programs.calls.predictor import Predictor
 from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.stage import is_the_question
+from keqa.programs.stage import is_the_question
 
 Call = tuple[Any, Mapping[str, Any], Mapping[str, Any]]
 """Predictor, inputs and outputs, as in a trace of DSPy's."""

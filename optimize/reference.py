@@ -17,13 +17,13 @@ from keqa.optimize.alignment import Settled, gold_quizzes
 from keqa.optimize.asking import Asking
 from keqa.programs.calls.ask import ask, search
 from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.predictor import asking_for
 from keqa.programs.calls.session import Session, gather, run_blocking
 from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import asking_for
 from keqa.programs.records import QuizRecord
 from keqa.programs.reference.entries import UtilityEntry
-from keqa.programs.stages.stage import is_the_question
+from keqa.programs.stage import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures.baselines import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets

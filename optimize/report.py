@@ -13,7 +13,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost, fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.values import settings_of
+from keqa.programs.saved_settings import settings_of
 
 
 class PredictorChange(NamedTuple):

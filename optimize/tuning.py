@@ -19,15 +19,15 @@ from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, Calls, silent, state_of
 from keqa.programs.arguments import Share
 from keqa.programs.boundary.light import BoundaryModel
+from keqa.programs.calls.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gate import IF_ANY, as_fraction, asks
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.settings import CHOOSERS
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 
 BOUNDARY = "boundary_threshold"
 """What is compared with the judgement of a boundary model, where one was trained."""

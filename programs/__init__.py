@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keqa.programs.calls.batch import Outcome
+    from keqa.programs.calls.errors import UnansweredError
     from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Draws, Gate, NeverRetrieveGate, Verdict, VoteGate
     from keqa.programs.keqa import KEQA
-    from keqa.programs.prediction import UnansweredError
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord, QuizRecord
 
@@ -27,7 +27,7 @@ __all__ = [
     "VoteGate",
 ]
 
-_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "prediction"}
+_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "calls.errors"}
 _HOMES |= {"QuestionRecord": "records", "QuizRecord": "records"}
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
+from keqa.programs.calls.predictor import NOTHING, LearnedQuestions, demonstration_digest, demos_of
 from keqa.programs.gates import Gate, Golds, VoteGate
-from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest, demos_of
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import UtilityReference, Variant
 from keqa.programs.registry import Method, Spec, check_arguments, load_class, made, takes
-from keqa.programs.saving.folder import about, load
+from keqa.programs.saving import about, load
 from keqa.programs.shared_draws import SharedDraws
-from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.stage import RoleLMs
 from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever
 from keqa.signatures.baselines import ReasonFromMemory

@@ -19,6 +19,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, in_thread, note, within
 from keqa.programs.calls.texts import says_nothing, text_of
 from keqa.programs.gate import (
@@ -35,8 +36,7 @@ from keqa.programs.gate import (
     smallest_wave,
 )
 from keqa.programs.records import fraction_text
-from keqa.programs.stages.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 from keqa.signatures.keqa import AnswerQuiz, JudgeConsistency
 
 _FAR_FROM_RANDOM = 0.15

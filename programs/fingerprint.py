@@ -15,17 +15,17 @@ from typing import Any
 
 import dspy
 
+from keqa.programs.calls.predictor import whole_prompt
 from keqa.programs.gate import question_of
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
 from keqa.programs.records import digest as digest
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.values import OWN, settings_of
+from keqa.programs.saved_settings import OWN, settings_of
 from keqa.programs.settings import CHOOSERS
+from keqa.programs.stage import Stage
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
-from keqa.programs.stages.stage import Stage
 from keqa.retrievers.adapters import AdaptedRetriever
 from keqa.storage.redaction import without_folders, without_secrets
 

@@ -16,7 +16,7 @@ from keqa.data.question import AnswerType, Question
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, Word, checked
 from keqa.programs.records import ClusterRecord, Degradation, SampleRecord
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 from keqa.retrievers.text import shown
 
 

@@ -14,26 +14,26 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.session import NoCopy, context, current, gather, note, report, within
 from keqa.programs.declared import Style, WaysOut
 from keqa.programs.earlier import key_of
 from keqa.programs.examination import Examination
 from keqa.programs.gate import Draw, Gate, VoteGate
 from keqa.programs.gates import questions
-from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound, RecordBuilder, UnansweredError
+from keqa.programs.prediction import QuizAnswered, QuizExamined, QuizFound
 from keqa.programs.program import Program, setting
 from keqa.programs.records import QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.values import OWN
+from keqa.programs.saved_settings import OWN
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.settling import Settling
+from keqa.programs.stage import Answering, Decomposition, Reasoning, RecordBuilder, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.documents import OwnDocuments, spoken_in
 from keqa.programs.stages.joined import Citing, Drafting, draft_of_whole, outdated_by
 from keqa.programs.stages.passages import AskedQuiz, PassageReading, SearchError
 from keqa.programs.stages.picking import Listwise, Picking, Reference, merged
 from keqa.programs.stages.selection import Selection
-from keqa.programs.stages.stage import Answering, Decomposition, Reasoning, RoleLMs, Stage, Summarizing
 from keqa.programs.stages.writing import Writing
 from keqa.retrievers.base import Hit
 

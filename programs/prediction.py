@@ -1,4 +1,4 @@
-"""What a program returns, the record that is written for it, and the events that tell what a question has come to.
+"""What a program returns, and the events that tell what a question has come to.
 
 DSPy votes on a prediction's last field, shows all fields to agents and writes them as JSON. So the fields are text and
 plain values, the answer last, and the record, which is neither, is an attribute. As a tool of an agent a program gives
@@ -15,14 +15,11 @@ from urllib.parse import quote
 import dspy
 from dspy.primitives.prediction import Completions
 from dspy.utils.callback import with_callbacks
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
-from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import current
 from keqa.programs.records import (
-    AnswerSource,
     PassageVerdict,
     PlacedText,
     QuestionRecord,
@@ -31,49 +28,11 @@ from keqa.programs.records import (
     Written,
 )
 from keqa.programs.sentences import as_written, differing_value, newer, sentences_of, supporting_sentences
-from keqa.programs.unanswered import answer_text, lines_of, unanswered_of
+from keqa.programs.unanswered import answer_text, lines_of
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5
 _LONGEST = 300
-
-
-class UnansweredError(StageError):
-    """A question that has no answer; `record` says what became of it, once that is written."""
-
-    def __init__(self, stage: str, cause: str, message: str, record: QuestionRecord | None = None) -> None:
-        super().__init__(stage, cause, message)
-        self.record = record
-
-    @classmethod
-    def at(cls, stage: str, error: CallError) -> UnansweredError:
-        return cls(stage, error.cause, error.message)
-
-    def __reduce__(self) -> Any:
-        return (type(self), (self.stage, self.cause, self.message, self.record))
-
-
-class RecordBuilder(QuestionRecord):
-    """A question's record while it is written."""
-
-    model_config = ConfigDict(frozen=False)
-
-    @property
-    def answered(self) -> list[tuple[str, str]]:
-        """The resolved quizzes that have an answer, with it."""
-        return [(one.resolved, one.answer) for one in self.quizzes if one.resolved and one.answer and not one.abstained]
-
-    def conclude(self, question: str, record: QuizRecord) -> None:
-        """Take the answer to the question itself for the answer, or that the documents do not say it."""
-        if record.missing is not None:
-            self.unanswered = unanswered_of(question, self.quizzes, record)
-            self.answer, self.answer_source = self.unanswered.message, "unanswered"
-            return
-        if record.answer is None:
-            last = current().degradations[-1]
-            raise UnansweredError(last.stage, last.cause, last.message)
-        self.answer, self.explanation, self.guessed = record.answer, record.reasoning, record.is_guess
-        self.answer_source = "fallback" if record is self.fallback else cast(AnswerSource, record.source)
 
 
 class AnswerPrediction(dspy.Prediction):

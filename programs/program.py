@@ -22,19 +22,8 @@ from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
 from keqa.programs.calls.ask import is_rollout, rollout_of
 from keqa.programs.calls.batch import Outcome, answer_many, astreamed, streamed
-from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
-from keqa.programs.declared import WaysOut
-from keqa.programs.prediction import (
-    AnswerPrediction,
-    ProgramTool,
-    Progress,
-    RecordBuilder,
-    Rewritten,
-    UnansweredError,
-    prediction_of,
-    with_supporting_sentences,
-)
-from keqa.programs.predictor import (
+from keqa.programs.calls.errors import UnansweredError
+from keqa.programs.calls.predictor import (
     NOTHING,
     LearnedQuestions,
     Predictor,
@@ -43,9 +32,19 @@ from keqa.programs.predictor import (
     leaving_out,
     named_values,
 )
+from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
+from keqa.programs.declared import WaysOut
+from keqa.programs.prediction import (
+    AnswerPrediction,
+    ProgramTool,
+    Progress,
+    Rewritten,
+    prediction_of,
+    with_supporting_sentences,
+)
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.programs.saving.values import OWN, read_values, settings_of
-from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
+from keqa.programs.saved_settings import OWN, read_values, settings_of
+from keqa.programs.stage import FollowUp, RecordBuilder, RoleLMs, Stage, keeping_lms
 
 if TYPE_CHECKING:
     from keqa.programs.abstention import Abstention

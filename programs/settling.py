@@ -11,13 +11,14 @@ from typing import Any
 from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention
 from keqa.programs.boundary.chooser import WAYS, Choice, Chooser, Seen
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.session import context, note, report, within
 from keqa.programs.declared import Settle, Way
 from keqa.programs.earlier import key_of
 from keqa.programs.gate import Draw, Draws
-from keqa.programs.prediction import QuizAnswered, QuizExamined, RecordBuilder, UnansweredError
+from keqa.programs.prediction import QuizAnswered, QuizExamined
 from keqa.programs.records import QuizRecord
+from keqa.programs.stage import RecordBuilder
 
 
 @dataclass

@@ -19,14 +19,14 @@ from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.calls.ask import predict, rollout_of
 from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.predictor import whole_prompt
+from keqa.programs.calls.probabilities import LOGPROBS, tokens_in
 from keqa.programs.calls.session import CallMeter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.gate import asks
 from keqa.programs.gates import Gate
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import whole_prompt
 from keqa.programs.records import Record
-from keqa.programs.stages.probabilities import LOGPROBS, tokens_in
 from keqa.storage.journal import SqliteStore
 from keqa.storage.redaction import without_secrets
 

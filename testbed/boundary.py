@@ -13,7 +13,7 @@ from keqa.metrics.confidence import auroc
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.examination import Examination
 from keqa.programs.gates import CertaintyGate
-from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.stage import RoleLMs
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention, Fact

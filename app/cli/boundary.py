@@ -97,7 +97,7 @@ def collect(
     if index is not None and getattr(source, "name", "") == "COMMANDLINE":
         searched = open_retriever(None if index == "testbed" else index, model.lm, benchmark=True)
     from keqa.programs.keqa import KEQA
-    from keqa.programs.saving.folder import load
+    from keqa.programs.saving import load
 
     roles = model.roles(cache=False)
     made = KEQA(None, lms=roles) if program is None else load(program, None, roles, method="keqa")

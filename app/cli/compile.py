@@ -269,7 +269,7 @@ def compile_command(
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.parent / f"{out.name}.work"
     from keqa.programs.build import Parts, make, merged, own_of
-    from keqa.programs.saving.folder import check_apart, check_place
+    from keqa.programs.saving import check_apart, check_place
 
     check_place(out)
     check_writable(place, "--work")

@@ -86,7 +86,7 @@ def source_of(
         described = digest([retriever_spec(retriever), top_k])
         return from_index(retriever, top_k), f"{before}found in an index, top {top_k} ({described})"
     from keqa.lms import check_reachable
-    from keqa.programs.stages.stage import Generation
+    from keqa.programs.stage import Generation
 
     roles = model.roles()
     check_reachable(roles.every)

@@ -417,7 +417,7 @@ class AskedOptions:
             roles = models.roles(cache=not program.no_cache, **calling)
             from keqa.lms import check_reachable
             from keqa.programs.keqa import KEQA
-            from keqa.programs.saving.folder import load
+            from keqa.programs.saving import load
 
             if make is not None:
                 asked = make(retriever, roles)
@@ -445,7 +445,7 @@ def as_it_comes(retriever: Retriever, roles: Roles | None, settings: Mapping[str
     A language model that was trained on the papers' prompts is asked those. What is read plainly is checked where it
     must not be guessed; elsewhere, and for who wants passages judged, what is read is cited.
     """
-    from keqa.programs.predictor import trained_on_prompts
+    from keqa.programs.calls.predictor import trained_on_prompts
 
     wanted = getattr(retriever, "own_documents", True) and not (roles and trained_on_prompts(roles.task))
     if not wanted:

@@ -30,10 +30,10 @@ from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, build_lm, check_model, check_reachable
 from keqa.programs.build import Parts, make, own_of
-from keqa.programs.predictor import NOTHING
+from keqa.programs.calls.predictor import NOTHING
+from keqa.programs.calls.probabilities import tells_no_probabilities
 from keqa.programs.registry import METHODS, Method, Spec
-from keqa.programs.saving.folder import check_place, learned_of
-from keqa.programs.stages.probabilities import tells_no_probabilities
+from keqa.programs.saving import check_place, learned_of
 from keqa.retrievers import Retriever
 from keqa.storage.files import check_writable
 

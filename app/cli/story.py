@@ -9,15 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from keqa.programs.prediction import (
-    Answered,
-    AnswerPart,
-    Progress,
-    QuizAnswered,
-    Source,
-    disagreements_of,
-    sources_of,
-)
+from keqa.programs.prediction import Answered, AnswerPart, Progress, QuizAnswered, Source, disagreements_of, sources_of
 from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.unanswered import answer_text, lines_of, listed
 from keqa.retrievers.base import Place

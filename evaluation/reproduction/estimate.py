@@ -30,7 +30,7 @@ from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import Spec, parse_spec
-from keqa.programs.saving.folder import about
+from keqa.programs.saving import about
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 from keqa.signatures.chat_format import adapter

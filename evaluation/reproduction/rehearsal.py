@@ -21,11 +21,11 @@ from dspy import lm15
 
 from keqa.lms.local.tokenizing import Texts
 from keqa.lms.local.weights import place_of
+from keqa.programs.calls.predictor import SHIPPED
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import SHIPPED
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.folder import save
+from keqa.programs.saving import save
 from keqa.retrievers import Retriever
 
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")

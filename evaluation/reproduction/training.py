@@ -21,16 +21,16 @@ from keqa.optimize.reference import build_reference
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.predictor import NOTHING, Predictor, whole_prompt
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.examination import means_the_same
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import NOTHING, Predictor, whole_prompt
 from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import Spec
-from keqa.programs.saving.folder import save
-from keqa.programs.stages.stage import RoleLMs
+from keqa.programs.saving import save
+from keqa.programs.stage import RoleLMs
 from keqa.retrievers import Retriever
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import JudgeConsistency

@@ -14,12 +14,12 @@ from pydantic import create_model
 from keqa.data.question import Question
 from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.errors import CallError, UnansweredError
+from keqa.programs.calls.predictor import Predictor, prompt_of
 from keqa.programs.calls.texts import text_of
-from keqa.programs.prediction import RecordBuilder, UnansweredError
-from keqa.programs.predictor import Predictor, prompt_of
 from keqa.programs.program import Program
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
+from keqa.programs.stage import RecordBuilder
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge

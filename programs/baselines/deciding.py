@@ -21,18 +21,17 @@ from keqa.programs.baselines.base import (
 )
 from keqa.programs.boundary import BoundaryError, Judgement, LightModel
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.errors import CallError, UnansweredError
+from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.session import gather, in_thread, note, noted
 from keqa.programs.calls.texts import text_of
 from keqa.programs.examination import Examination, draw_identity, means_the_same
 from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.uncertainty import wants_retrieval
-from keqa.programs.prediction import RecordBuilder, UnansweredError
-from keqa.programs.predictor import Predictor
 from keqa.programs.records import AnswerSource, fraction_text
+from keqa.programs.stage import RecordBuilder, Stage
 from keqa.programs.stages.picking import merged, unjudged, verdict_on
-from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import (
     AnswerQuestion,

@@ -24,10 +24,10 @@ from keqa.programs.baselines.base import (
 )
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.session import NoCopy, in_thread, noted
-from keqa.programs.prediction import RecordBuilder
-from keqa.programs.predictor import Predictor
 from keqa.programs.records import EvidenceSentence
+from keqa.programs.stage import RecordBuilder
 from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
 from keqa.retrievers.base import Hit

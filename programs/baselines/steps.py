@@ -24,16 +24,15 @@ from keqa.programs.baselines.base import (
     verdicts,
 )
 from keqa.programs.calls.ask import ask, searched
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.errors import CallError, UnansweredError
+from keqa.programs.calls.predictor import Predictor
+from keqa.programs.calls.probabilities import LOGPROBS, model_of, output_tokens, tokens_of, word_probabilities
 from keqa.programs.calls.session import note, noted
 from keqa.programs.calls.texts import says_nothing, text_of
 from keqa.programs.examination import means_the_same
-from keqa.programs.prediction import RecordBuilder, UnansweredError
-from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuizRecord
+from keqa.programs.stage import Answering, RecordBuilder, Summarizing
 from keqa.programs.stages.picking import merged
-from keqa.programs.stages.probabilities import LOGPROBS, model_of, output_tokens, tokens_of, word_probabilities
-from keqa.programs.stages.stage import Answering, Summarizing
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import sentences
 from keqa.signatures.baselines import UNSOLVED, ExtendReasoning, PlanQueryChain, ReasonWithKnowledge

@@ -35,10 +35,10 @@ from keqa.programs.boundary.light import (
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, lm_of_role
+from keqa.programs.calls.probabilities import LOGPROBS, first_tokens, likelihood, tells_no_probabilities
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
 from keqa.programs.records import digest
-from keqa.programs.stages.probabilities import LOGPROBS, first_tokens, likelihood, tells_no_probabilities
 from keqa.retrievers.text import is_chinese
 from keqa.signatures.boundary import JudgeKnowledge, Language, assessment_prompt
 

@@ -31,6 +31,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.loops import drafts_to
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
+from keqa.programs.calls.predictor import learned_demos
 from keqa.programs.calls.session import CallMeter, context, current, keeping, note, report
 from keqa.programs.calls.texts import (
     COPIED,
@@ -44,7 +45,6 @@ from keqa.programs.calls.texts import (
     sound,
 )
 from keqa.programs.prediction import AnswerPart, Searching
-from keqa.programs.predictor import learned_demos
 from keqa.retrievers.adapters import hits_of
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 from keqa.retrievers.caching import KeptHits

@@ -4,11 +4,12 @@ import builtins
 import re
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from dspy.utils import exceptions
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError, MissingExtraError, StageError
+from keqa.programs.records import QuestionRecord
 from keqa.storage.redaction import without_keys
 
 # Errors that no other question of a batch would escape: they always reach the user.
@@ -82,6 +83,21 @@ class CallError(Exception):
         self.overflow, self.unusable, self.served = overflow, unusable, served
         self.spoilt, self.reply = int(unusable) if spoilt is None else spoilt, reply
         super().__init__(f"{cause}: {self.message}")
+
+
+class UnansweredError(StageError):
+    """A question that has no answer; `record` says what became of it, once that is written."""
+
+    def __init__(self, stage: str, cause: str, message: str, record: QuestionRecord | None = None) -> None:
+        super().__init__(stage, cause, message)
+        self.record = record
+
+    @classmethod
+    def at(cls, stage: str, error: CallError) -> Self:
+        return cls(stage, error.cause, error.message)
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self.stage, self.cause, self.message, self.record))
 
 
 def _shortened(message: str) -> str:

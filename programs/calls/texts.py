@@ -21,7 +21,7 @@ from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYP
 from keqa.lms.local.tokenizing import CONTROL_TOKEN
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
-from keqa.programs.predictor import demos_of
+from keqa.programs.calls.predictor import demos_of
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.chat_format import MAX_ANSWER_CHARS, broken_up, sections, without_completed

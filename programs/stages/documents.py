@@ -10,11 +10,11 @@ import dspy
 from keqa.metrics.answers import is_abstention, same_answer, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.predictor import trained_on_prompts
 from keqa.programs.calls.session import note
 from keqa.programs.citations import without_pointers
 from keqa.programs.numerals import in_digits
 from keqa.programs.prediction import source_of
-from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
 from keqa.programs.sentences import (
     AS_DIGITS,
@@ -33,7 +33,7 @@ from keqa.programs.sentences import (
     ungrouped,
     words_of,
 )
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import UNSPACED
 from keqa.signatures.baselines import JudgeSupport

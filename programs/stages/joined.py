@@ -10,12 +10,12 @@ from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.probabilities import first_tokens, item_likelihoods
 from keqa.programs.calls.session import note
 from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.probabilities import first_tokens, item_likelihoods
-from keqa.programs.stages.stage import Stage, is_the_question, not_decomposed, written_quizzes
+from keqa.programs.stage import Stage, is_the_question, not_decomposed, written_quizzes
 from keqa.signatures.keqa import AnswerAndCite, DraftQuizzes
 
 

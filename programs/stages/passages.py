@@ -18,6 +18,7 @@ from keqa.programs.prediction import PassagesKept
 from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
+from keqa.programs.stage import Answering
 from keqa.programs.stages.documents import (
     NO_REPLY,
     OwnDocuments,
@@ -32,7 +33,6 @@ from keqa.programs.stages.documents import (
 from keqa.programs.stages.joined import Citing
 from keqa.programs.stages.picking import Picking, merged, unjudged, with_cited, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
-from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.text import one_line
 

@@ -12,7 +12,7 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import typed_error
 from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note, noted
 from keqa.programs.records import PassageVerdict, Verdict
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 from keqa.retrievers.base import Hit, Passage
 from keqa.signatures.keqa import JudgeUtilities, JudgeUtility
 

@@ -25,7 +25,7 @@ from keqa.programs.calls.session import NoCopy, in_thread, note
 from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Embedder, Remembering, open_embedder
 from keqa.programs.sentences import sentences_of
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.ks_llm import ConstructTriples

@@ -10,6 +10,7 @@ from keqa.data.question import Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import ANSWER, ask, searched
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.predictor import fine_tuned, trained_on_prompts
 from keqa.programs.calls.session import Session, context, gather, note, report, run_blocking
 from keqa.programs.calls.texts import text_of
 from keqa.programs.citations import (
@@ -22,14 +23,13 @@ from keqa.programs.citations import (
     without_pointers,
 )
 from keqa.programs.declared import Style, WantedStyle
-from keqa.programs.prediction import ItemsListed, RecordBuilder
-from keqa.programs.predictor import fine_tuned, trained_on_prompts
+from keqa.programs.prediction import ItemsListed
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
+from keqa.programs.stage import RecordBuilder, Stage
 from keqa.programs.stages.documents import answers_quiz, missing_quiz, support_of, words_lacking
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
-from keqa.programs.stages.stage import Stage
 from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 

@@ -12,7 +12,7 @@ from keqa.cli.options import LanguageModels
 from keqa.errors import ConfigurationError
 from keqa.evaluation.reproduction.experiments import DESIGN
 from keqa.evaluation.run_file import read_run
-from keqa.programs.predictor import NOTHING
+from keqa.programs.calls.predictor import NOTHING
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Passage, build_index

@@ -72,7 +72,7 @@ def test_the_table_of_the_demo(demo):
 
 def test_the_program_that_ships_was_compiled_on_the_testbed_and_loads():
     pytest.importorskip("torch")
-    from keqa.programs.saving.folder import about
+    from keqa.programs.saving import about
 
     testbed = keqa.Testbed()
     program = keqa.load("testbed", keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny"))

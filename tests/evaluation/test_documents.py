@@ -11,7 +11,7 @@ from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.programs import KEQA
 from keqa.programs.baselines import KSLLM, DocumentReader, IRCoT
-from keqa.programs.stages.stage import Generation
+from keqa.programs.stage import Generation
 from keqa.retrievers import CachingRetriever, open_index
 
 QUESTIONS = ["Who governs Carmouth?", "Who governs Skarn?", "Who governs Tarn?"]

@@ -16,9 +16,9 @@ from keqa.evaluation.tally import overlap_notes
 from keqa.lms import Roles
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.predictor import NOTHING
+from keqa.programs.calls.predictor import NOTHING
 from keqa.programs.registry import parse_spec
-from keqa.programs.saving.folder import save
+from keqa.programs.saving import save
 
 TOWNS = towns(4)
 # Under other ids, as another data set may call them.

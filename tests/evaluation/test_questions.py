@@ -5,7 +5,7 @@ from fixtures.run_files import towns
 
 from keqa.errors import InputError
 from keqa.evaluation.questions import of_name, of_testbed, of_training, without_learned
-from keqa.programs.predictor import NOTHING
+from keqa.programs.calls.predictor import NOTHING
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from keqa.optimize.tuning import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.boundary.light import root_digest
+from keqa.programs.calls.predictor import NOTHING, demonstration_digest
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.predictor import NOTHING, demonstration_digest
 
 SMALL = {name: () for name in GRID if name != BOUNDARY} | {"threshold": ("1",), "top_k": (1,)}
 BASELINES = {

@@ -16,7 +16,7 @@ from keqa.optimize import reference as build
 from keqa.optimize.asking import Asking
 from keqa.optimize.failures import Failures
 from keqa.programs import KEQA
-from keqa.programs.predictor import demonstration_digest
+from keqa.programs.calls.predictor import demonstration_digest
 from keqa.programs.reference.entries import UtilityEntry
 
 

@@ -23,7 +23,7 @@ from keqa.programs.gate import as_fraction
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, arguments_of, check_arguments, load_class, parse_spec
-from keqa.programs.saving.values import settings_of
+from keqa.programs.saved_settings import settings_of
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = list(gates.GATES.values())

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from keqa.evaluation.evaluate import demonstrations_of, describe
 from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.predictor import fixed_for
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import fixed_for
 from keqa.signatures.chat_format import sections
 
 ROMEO = "Who wrote Romeo and Juliet?"

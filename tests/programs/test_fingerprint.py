@@ -14,6 +14,7 @@ import pytest
 
 from keqa.metrics.answers import exact_match, f1
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, SlimPLM
+from keqa.programs.calls.predictor import LearnedQuestions
 from keqa.programs.fingerprint import (
     digest,
     function_fingerprint,
@@ -27,7 +28,6 @@ from keqa.programs.fingerprint import (
 )
 from keqa.programs.gates import CertaintyGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import LearnedQuestions
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity

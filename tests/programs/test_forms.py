@@ -10,10 +10,10 @@ from fixtures.replies import Replies
 import keqa
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary import Judgement
+from keqa.programs.calls.probabilities import item_likelihoods
 from keqa.programs.fingerprint import program_spec
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.stages.probabilities import item_likelihoods
 from keqa.retrievers.base import Passage, Place
 
 TWO_HOPS = "Where was the author of The Grey Harbour born?"

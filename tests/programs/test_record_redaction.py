@@ -14,7 +14,7 @@ from keqa.optimize.asking import Asking
 from keqa.programs import KEQA
 from keqa.programs.boundary.light import BoundaryError
 from keqa.programs.gates import BoundaryGate
-from keqa.programs.saving.folder import save
+from keqa.programs.saving import save
 from keqa.storage.journal import Journal
 
 KEY = "lock-of-the-boundary-8231"

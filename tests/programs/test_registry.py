@@ -9,16 +9,16 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook, IRCoT
 from keqa.programs.build import Parts, check_programs, make, own_of, program_of
+from keqa.programs.calls.predictor import demonstration_digest
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
-from keqa.programs.saving.folder import save
+from keqa.programs.saving import save
 from keqa.programs.shared_draws import SharedDraws
-from keqa.programs.stages.stage import Stage
+from keqa.programs.stage import Stage
 from keqa.signatures.baselines import ReasonFromMemory
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")

@@ -12,7 +12,7 @@ from fixtures.choosers import chooser
 from keqa.programs import KEQA
 from keqa.programs.baselines import Rowen
 from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, OracleGate, VoteGate
-from keqa.programs.saving.values import OWN, read_values, settings_of
+from keqa.programs.saved_settings import OWN, read_values, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
 from keqa.programs.wrapper import ModuleWrapper
 

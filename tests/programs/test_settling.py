@@ -10,9 +10,10 @@ import keqa
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.programs.abstention import record_signals
 from keqa.programs.boundary.chooser import Features, Seen, read_chooser
+from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.fingerprint import program_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.prediction import UnansweredError, sources_of
+from keqa.programs.prediction import sources_of
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers.base import Passage
 

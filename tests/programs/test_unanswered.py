@@ -13,8 +13,8 @@ from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import NotInDocumentsError
+from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.keqa import KEQA
-from keqa.programs.prediction import UnansweredError
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
 from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import lines_of, listed, message_of, without_guess

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keqa.evaluation.reproduction import real
-from keqa.programs.saving.folder import learned_of
+from keqa.programs.saving import learned_of
 
 pytestmark = pytest.mark.server
 QUESTIONS = [

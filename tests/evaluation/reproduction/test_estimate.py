@@ -33,7 +33,7 @@ from keqa.optimize.options import Split
 from keqa.programs.build import Parts, make
 from keqa.programs.records import CallCost, Cost
 from keqa.programs.registry import METHODS, parse_spec
-from keqa.programs.saving.folder import about, load
+from keqa.programs.saving import about, load
 
 
 @pytest.fixture

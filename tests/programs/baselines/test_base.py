@@ -6,9 +6,9 @@ from dspy.utils import DummyLM
 
 from keqa.data.question import Question
 from keqa.programs.baselines.base import Reply, conclude, from_memory, from_passages
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.session import CallLimiter, Session
-from keqa.programs.prediction import RecordBuilder, UnansweredError
+from keqa.programs.stage import RecordBuilder
 from keqa.programs.stages.picking import merged
 from keqa.retrievers.base import Hit, Passage
 from keqa.signatures.baselines import AnswerQuestion

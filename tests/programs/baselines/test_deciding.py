@@ -15,7 +15,7 @@ from keqa.programs import UnansweredError
 from keqa.programs.baselines import KBM, Rowen, SelfRAG, SlimPLM
 from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.registry import parse_spec
-from keqa.programs.saving.values import read_values
+from keqa.programs.saved_settings import read_values
 
 # KBM.
 

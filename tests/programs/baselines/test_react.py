@@ -4,7 +4,7 @@ import pytest
 from dspy.lm15 import ContextLengthError
 
 from keqa.programs.baselines import ReAct
-from keqa.programs.prediction import UnansweredError
+from keqa.programs.calls.errors import UnansweredError
 
 QUESTION = "Where was the author of It born?"
 

@@ -26,7 +26,7 @@ from keqa.programs.calls.session import (
     run_blocking,
     within,
 )
-from keqa.programs.stages.stage import Decomposition
+from keqa.programs.stage import Decomposition
 from keqa.retrievers.base import SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.signatures.chat_format import adapter

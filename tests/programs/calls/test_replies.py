@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, ReAct
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.texts import Copies, first_line, only_line, says_nothing, text_of
-from keqa.programs.predictor import Predictor
 from keqa.signatures.keqa import AnswerFromDocuments
 
 MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]

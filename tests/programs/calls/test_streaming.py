@@ -30,7 +30,7 @@ from keqa.programs.prediction import (
     QuizFound,
     Searching,
 )
-from keqa.programs.stages.stage import Answering
+from keqa.programs.stage import Answering
 
 QUESTION = "Who is it?"
 READ, APART = {"draft": 0.3, "reading": 0.6}, {"draft": 0.3, "reading": 0.5, "quizzes": 0.8}

@@ -17,7 +17,7 @@ from keqa.programs.boundary import Judgement
 from keqa.programs.build import Parts, make
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.registry import parse_spec
-from keqa.programs.saving.values import read_values, settings_of
+from keqa.programs.saved_settings import read_values, settings_of
 from keqa.programs.shared_draws import SharedDraws
 
 SAYS = Replies(AnswerQuiz={"answer": "Bo"}, JudgeUtility={"helpful": True}, AnswerWithKnowledge={"answer": "Al"})

@@ -3,8 +3,8 @@
 import pytest
 from fixtures.replies import Replies
 
+from keqa.programs.calls.predictor import leaving_out
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import leaving_out
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.reliability import Reliability, SourceRecord, source_of
 from keqa.programs.reference.utility_reference import UtilityReference

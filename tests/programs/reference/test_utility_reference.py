@@ -16,11 +16,11 @@ from fixtures.replies import Replies
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
-from keqa.programs.predictor import NOTHING, asking_for, leaving_out
+from keqa.programs.calls.predictor import NOTHING, asking_for, leaving_out
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.folder import load, save
+from keqa.programs.saving import load, save
 
 
 class Angle:

@@ -10,9 +10,9 @@ from servers.openai_server import OpenAIServer, markers
 from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import KEQA
+from keqa.programs.calls.probabilities import likelihood, likelihoods_of
 from keqa.programs.gate import as_fraction
 from keqa.programs.gates import ProbabilityGate
-from keqa.programs.stages.probabilities import likelihood, likelihoods_of
 
 
 def logs(*pairs):

@@ -31,8 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
-from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import (
+from keqa.programs.calls.predictor import (
     LearnedQuestions,
     Prompts,
     checked_states,
@@ -43,11 +42,12 @@ from keqa.programs.predictor import (
     prompts_of,
     refused,
 )
+from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import class_of_saved, made, name_of
-from keqa.programs.saving.values import must_be_named, read_values, settings_of
+from keqa.programs.saved_settings import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.retrievers.text import shown
 from keqa.storage.files import check_replaceable, check_writable, publish
@@ -56,7 +56,7 @@ from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, pa
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
-    from keqa.programs.stages.stage import RoleLMs
+    from keqa.programs.stage import RoleLMs
 
 FORMAT, FORMAT_VERSION = "keqa-program", 1
 SOURCES = "sources"

@@ -13,7 +13,7 @@ from keqa.programs.baselines import KBM, AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.values import settings_of
+from keqa.programs.saved_settings import settings_of
 
 ENTRIES = [UtilityEntry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
 SETTINGS = {"tries": 4, "threshold": "3/4", "top_k": 3, "max_quizzes": 5, "seed": 7, "select": "instead"}

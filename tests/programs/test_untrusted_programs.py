@@ -27,8 +27,8 @@ from keqa.programs.baselines.reading import KSLLM
 from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.folder import about
-from keqa.programs.stages.stage import Decomposition
+from keqa.programs.saving import about
+from keqa.programs.stage import Decomposition
 from keqa.retrievers import Passage, build_index
 
 HUB = "stranger/embedder"
@@ -153,7 +153,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("lm", ELSEWHERE, "may not hold 'lm'"),
     *(("files", {name: hashlib.sha256(b"key").hexdigest()}, "names the file") for name in ("../secret.txt", "/etc/x")),
     *(("files", {name: "x"}, "names the file") for name in ("..", "sub/x", "reference.pkl")),
-    # What a predictor holds; every kind of it is in tests/programs/test_predictor.py.
+    # What a predictor holds; every kind of it is in tests/programs/calls/test_predictor.py.
     ("predictors", {"other": {}}, "no prompt for the predictor 'other'"),
     (f"predictors {PART} demos", [DEMO] * 1001, "'demos'"),
     (f"predictors {PART} demos", [DEMO | {"answer": "x" * 5_000_000}], "more than 4,000,000 characters"),

@@ -1,24 +1,30 @@
-"""What stages have in common, and those of one prompt: follow-up, quizzes, document from memory, answer, summary."""
+"""What stages have in common, the record that they write, and those stages that are one prompt.
+
+These are: follow-up, quizzes, document from memory, answer, summary.
+"""
 
 import copy
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 import dspy
+from pydantic import ConfigDict
 
 from keqa.data.question import Question, Quiz, clean, numbered_quizzes
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
-from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, Session, context, note, run_blocking
+from keqa.programs.calls.errors import CallError, UnansweredError
+from keqa.programs.calls.predictor import Predictor, checked_states, detached
+from keqa.programs.calls.probabilities import LOGPROBS, model_of, tells_no_probabilities
+from keqa.programs.calls.session import CallLimiter, Session, context, current, note, run_blocking
 from keqa.programs.calls.texts import text_of
 from keqa.programs.declared import DeclaredKeqa
-from keqa.programs.predictor import Predictor, checked_states, detached
+from keqa.programs.records import AnswerSource, QuestionRecord, QuizRecord
 from keqa.programs.sentences import words_of
-from keqa.programs.stages.probabilities import LOGPROBS, model_of, tells_no_probabilities
+from keqa.programs.unanswered import unanswered_of
 from keqa.signatures.baselines import ReasonWithKnowledge
 from keqa.signatures.keqa import AnswerWithKnowledge, DecomposeQuestion, RewriteFollowUp, Summarize
 from keqa.signatures.ks_llm import GenerateDocument
@@ -36,6 +42,29 @@ class RoleLMs(Protocol):
     def consistency(self) -> Any: ...
     @property
     def utility(self) -> Any: ...
+
+
+class RecordBuilder(QuestionRecord):
+    """A question's record while it is written."""
+
+    model_config = ConfigDict(frozen=False)
+
+    @property
+    def answered(self) -> list[tuple[str, str]]:
+        """The resolved quizzes that have an answer, with it."""
+        return [(one.resolved, one.answer) for one in self.quizzes if one.resolved and one.answer and not one.abstained]
+
+    def conclude(self, question: str, record: QuizRecord) -> None:
+        """Take the answer to the question itself for the answer, or that the documents do not say it."""
+        if record.missing is not None:
+            self.unanswered = unanswered_of(question, self.quizzes, record)
+            self.answer, self.answer_source = self.unanswered.message, "unanswered"
+            return
+        if record.answer is None:
+            last = current().degradations[-1]
+            raise UnansweredError(last.stage, last.cause, last.message)
+        self.answer, self.explanation, self.guessed = record.answer, record.reasoning, record.is_guess
+        self.answer_source = "fallback" if record is self.fallback else cast(AnswerSource, record.source)
 
 
 class Stage(dspy.Module):

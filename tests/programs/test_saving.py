@@ -19,6 +19,7 @@ from servers.openai_server import OpenAIServer, markers
 import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
+from keqa.programs import saving as files
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.boundary.chooser import Choice
 from keqa.programs.fingerprint import program_fingerprint
@@ -38,9 +39,8 @@ from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
-from keqa.programs.saving import folder as files
-from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
-from keqa.programs.saving.values import OWN, settings_of
+from keqa.programs.saved_settings import OWN, settings_of
+from keqa.programs.saving import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"

@@ -12,7 +12,7 @@ import keqa
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.predictor import (
+from keqa.programs.calls.predictor import (
     NOTHING,
     LearnedQuestions,
     checked_state,
@@ -20,7 +20,7 @@ from keqa.programs.predictor import (
     demonstration_digest,
     learned_from_json,
 )
-from keqa.programs.saving.folder import save
+from keqa.programs.saving import save
 from keqa.signatures.baselines import AnswerQuestion
 from keqa.signatures.keqa import JudgeUtility
 from keqa.testbed.testbed import Testbed

@@ -1,1 +1,0 @@
-"""A program as a folder: saved whole or not at all, read as what a stranger may have written."""
