@@ -91,6 +91,32 @@ def test_what_is_read_without_picking_is_cited_by_the_words_of_the_answer(own, s
     assert prediction.answer.startswith(said if cited == [1] else "Not in your documents")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "According to the documents, 40,000.",
+        "Based on the provided context, it is 40,000",
+        "40,000 (according to passage 2).",
+        "40,000, as stated in the text.",
+        "Passage 2 states that it is 40,000.",
+        "Certainly! The answer to the question “What is his salary?” is 40,000.",
+        "Final answer: 40,000",
+        "Laut den bereitgestellten Dokumenten 40,000",
+        "Die Antwort auf die Frage lautet 40,000.",
+        "Selon les documents fournis, 40,000",
+        "La respuesta es 40,000.",
+        "根据提供的文档，答案是40,000。",
+    ],
+)
+def test_that_something_was_read_and_answers_is_no_word_of_the_answer(own, said):
+    reply = replies(answers={SALARY: said})
+    texts = ("Jonas Albrecht lives in Bremen.", "The salary of Jonas Albrecht is 40,000.")
+    record = own(*texts, reply=reply, pick=False, decompose=False)[0](SALARY).record
+    assert (record.answer, [one.kept for one in record.quizzes[0].passages]) == (said, [False, True])
+    wrong = replies(answers={SALARY: said.replace("40,000", "90,000")})
+    assert own(*texts, reply=wrong, pick=False, decompose=False)[0](SALARY).record.answer_source == "unanswered"
+
+
 def test_the_papers_way_is_to_guess_and_is_marked_as_a_guess(own):
     prediction = own("Jonas Albrecht works in Bremen.", unanswered="guess")[0](SALARY)
     # Samples that are drawn side by side come in any order.
@@ -422,7 +448,12 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
         ("Who built it?", "It wasn’t Ida Holm.", "Ida Holm", "the passages have its words, and a “not”"),
         ("Are flights paid?", "Flights are paid. Trains are not.", "Flights are not paid.", "the passages have its"),
         (SALARY, "The salary of Jonas Weber is 40,000.", "40,000", "the passages have its words, and speak of nobody"),
-        (SALARY, "The salary of Jonas Albrecht is 40,000.", "Passage 1 says 40,000.", "the passages lack “says”"),
+        (
+            SALARY,
+            "The salary of Jonas Albrecht is 40,000.",
+            "Passage 1 promises 40,000.",
+            "the passages lack “promises”",
+        ),
         ("食堂供应什么？", "食堂不供应晚餐。", "晚餐", "the passages have its words, and a “not”"),
         ("能不能带宠物？", "不可以带宠物。", "可以带宠物", "the passages have its words, and a “not”"),
         ("能不能带宠物？", "不可以带宠物。", "不可以。", "its words prove nothing"),
