@@ -238,7 +238,10 @@ def resolvable(quizzes: Sequence[Quiz]) -> set[int]:
 
 
 def resolved_text(quiz: Quiz, answers: Mapping[int, str | None]) -> str | None:
-    """Put answers in the places of references, in one pass, so that a ``#1`` within an answer stays what it is."""
+    """Put answers in the places of references, in one pass, so that a ``#1`` within an answer stays what it is.
+
+    The stop that an answer ends with ends no part of the quiz.
+    """
     if any(answers.get(number) is None for number in quiz.depends_on):
         return None
-    return _REFERENCE.sub(lambda match: str(answers[_number(match[1])]), quiz.text)
+    return _REFERENCE.sub(lambda match: re.sub(r"(?<=\w)[.。]$", "", str(answers[_number(match[1])])), quiz.text)

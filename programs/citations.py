@@ -1,7 +1,4 @@
-"""Citations of numbered passages in a text, such as ``[2]`` and ``[1, 3]``: found, renumbered and taken out.
-
-So are other words that say where something was read, or that an answer follows, and nothing of what the answer is.
-"""
+"""Citations of numbered passages in a text, such as ``[2]`` and ``[1, 3]``: found, renumbered and taken out."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,38 +23,6 @@ _POINTER = re.compile(
     r"|(?:段落|文段|文档|文檔|资料|資料|来源|來源)\s*\d{1,3}(?![\d份个個页頁年月日号條条章])",
     re.IGNORECASE,
 )
-# By language: how a reply says where it has read, and that it answers.
-_ORIGINS = (
-    r"(?:according to|based on|from) (?:the |these |this |your )?(?:(?:provided|given|available|above|following) )?"
-    r"(?:passages?|documents?|context|texts?|information|sources?|excerpts?|articles?)\b"
-    r"(?: (?:\d{1,3}(?![.,]?\d)|(?:provided|given|above)\b))?",
-    r"(?:as|which is) (?:stated|mentioned|given|described|said|noted) in (?:the |these |this |your )?"
-    r"(?:(?:provided|given) )?(?:passages?|documents?|context|texts?|information|sources?|excerpts?|articles?)\b",
-    r"(?:laut|gemäß|nach) (?:den |dem |der )(?:(?:bereitgestellten|gegebenen|vorliegenden|angegebenen) )?"
-    r"(?:dokument(?:en)?|text(?:en)?|passagen?|abschnitt(?:en)?|unterlagen|quellen?|kontext|informationen|angaben)\b",
-    r"(?:selon|d['’]après) (?:les |le |la |l['’])(?:documents?|textes?|passages?|sources?|contexte|informations?)\b"
-    r"(?: (?:fournie?s?|donnée?s?)\b)?",
-    r"(?:según|de acuerdo con) (?:los |las |el |la )(?:documentos?|textos?|pasajes?|fuentes?|contexto|información)\b"
-    r"(?: (?:proporcionad|dad)[oa]s?\b)?",
-    r"(?:根据|根據|依据|依據|按照)(?:所?提供的|给定的|給定的|上述|以上|这些|這些|该|該)?"
-    r"(?:文档|文檔|文件|段落|资料|資料|文本|信息|资讯|資訊|内容|內容|上下文|文章)(?:中?的?(?:内容|內容|信息))?",
-    r"(?:文書|資料|文章|本文|(?:提供された)?情報)に(?:よると|よれば)",
-)
-_ANSWERS = (
-    r"(?:the |these |this )?(?:passages?|documents?|context|texts?|sources?|excerpts?|articles?) "
-    r"(?:\d{1,3} )?(?:(?:clearly|explicitly) )?(?:states?|says?|mentions?|indicates?|shows?|notes?)\b(?: that\b)?",
-    r"(?:(?:so|therefore|thus|hence),? )?(?:(?:the|my) )?(?:(?:final|correct|short) )?answer"
-    r"(?: to (?:the|this|your) (?:question|quiz)(?: [“\"'‘«][^”\"’»\n]{1,300}[”\"'’»])?)?"
-    r"(?: is\b| was\b|:)(?: that\b)?",
-    r"(?:sure|certainly|of course|okay|natürlich|gerne)(?=[!,.:])",
-    r"(?:die )?antwort(?: auf (?:die|diese|deine|ihre) frage)?(?: lautet| ist|:)",
-    r"la réponse(?: à (?:la|cette|votre) question)? est\b(?: que\b)?",
-    r"la respuesta(?: a (?:la|esta|su) pregunta)? es\b(?: que\b)?",
-    r"(?:(?:这个|該|该|此)?(?:问题|問題)的?)?答案(?:是|为|為|：)",
-)
-_FRAMES = "|".join((*_ORIGINS, *_ANSWERS)).replace(" ", r"\s+")
-_BEFORE = re.compile(rf"\s*(?:(?:{_FRAMES})[\s:,，：!.]*)+", re.IGNORECASE)
-_BEHIND = re.compile(rf"[\s,，(（]+(?:{'|'.join(_ORIGINS)})[)）]?(?=[.。]?$)".replace(" ", r"\s+"), re.IGNORECASE)
 _AFTER_STOP = re.compile(rf"(?<![.!?…。！？])([.!?…。！？]++)((?:{_CITATION.pattern})+)")
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|#{1,6}|\d{1,3}[.)])\s+|\d{1,3}[、．]\s*|（\d{1,3}）\s*|[①-⑳・]\s*)")
 _WIDEST = 20
@@ -81,11 +46,8 @@ def without_citations(text: str) -> str:
 
 
 def without_pointers(text: str) -> str:
-    """A text without citations, in whatever form: “By passage 2, the answer is” says nothing of the answer."""
-    bare = without_citations(text)
-    before = _BEFORE.match(bare)
-    said = _BEHIND.sub("", bare[before.end() :] if before else bare).strip() or bare
-    return _POINTER.sub("", said).strip()
+    """A text without citations, in whatever form: neither is “passage 2” a word of what it says."""
+    return _POINTER.sub("", without_citations(text)).strip()
 
 
 def with_citations(text: str, numbers: Mapping[int, int]) -> str:

@@ -23,6 +23,7 @@ from keqa.programs.citations import (
     without_pointers,
 )
 from keqa.programs.declared import Style, WantedStyle
+from keqa.programs.framing import stated
 from keqa.programs.prediction import ItemsListed
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
@@ -300,7 +301,7 @@ class Writing(Stage):
         another one has them all, that is cited. What cites none and lacks a plain verb is for the judge; a number that
         the passages lack is nobody's to judge.
         """
-        claimed = without_pointers(claim)
+        claimed = stated(without_pointers(claim))
         citations = [number for number in cited_in(text) if number in shown]
         if words_lacking(claimed, [shown[number] for number in citations]):
             lacking = {number: words_lacking(claimed, [passage]) for number, passage in shown.items()}

@@ -99,7 +99,7 @@ def test_what_is_read_without_picking_is_cited_by_the_words_of_the_answer(own, s
         "40,000 (according to passage 2).",
         "40,000, as stated in the text.",
         "Passage 2 states that it is 40,000.",
-        "Certainly! The answer to the question “What is his salary?” is 40,000.",
+        "Certainly! The answer to the question is 40,000.",
         "Final answer: 40,000",
         "Laut den bereitgestellten Dokumenten 40,000",
         "Die Antwort auf die Frage lautet 40,000.",
@@ -112,7 +112,7 @@ def test_that_something_was_read_and_answers_is_no_word_of_the_answer(own, said)
     reply = replies(answers={SALARY: said})
     texts = ("Jonas Albrecht lives in Bremen.", "The salary of Jonas Albrecht is 40,000.")
     record = own(*texts, reply=reply, pick=False, decompose=False)[0](SALARY).record
-    assert (record.answer, [one.kept for one in record.quizzes[0].passages]) == (said, [False, True])
+    assert (record.answer, [one.kept for one in record.quizzes[0].passages]) == ("40,000", [False, True])
     wrong = replies(answers={SALARY: said.replace("40,000", "90,000")})
     assert own(*texts, reply=wrong, pick=False, decompose=False)[0](SALARY).record.answer_source == "unanswered"
 

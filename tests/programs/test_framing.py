@@ -1,0 +1,89 @@
+"""Of a reply counts what it states, however politely."""
+
+import time
+
+import pytest
+
+from keqa.metrics.answers import is_abstention
+from keqa.programs.framing import stated
+
+ASKED = "Where is the town of Isburg?"
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (f"The answer to the question “{ASKED}” is Berlin.", "Berlin"),
+        (f"{ASKED} Berlin", "Berlin"),
+        ("According to passages 1 and 3, Berlin", "Berlin"),
+        ("Passage 1 says that it is Berlin.", "Berlin"),
+        ("Based on the information provided in the passages, the answer to your question is: Berlin", "Berlin"),
+        ("It seems that the answer is Berlin.", "Berlin"),
+        ("It is in Berlin, as stated in document 12.", "It is in Berlin"),
+        ("Berlin (Source: Passage 1)", "Berlin"),
+        ("Berlin 【1†source】", "Berlin"),
+        ("Berlin\n\nThis is stated in the documents.", "Berlin"),
+        ("Great question! Berlin. I hope this helps! Let me know if you have any other questions.", "Berlin"),
+        ("Yes. The documents state that.", "Yes"),
+        ("Article 5 states that it is 12 days", "12 days"),
+        ("According to the documents, 4,80 euros.", "4,80 euros"),
+        ("Die Antwort auf die Frage lautet: Berlin", "Berlin"),
+        ("Selon les documents fournis, Berlin", "Berlin"),
+        ("La respuesta es Berlin.", "Berlin"),
+        ("根据提供的文档，答案是柏林。", "柏林"),
+        ("資料によると、ベルリン", "ベルリン"),
+        ("- Berlin", "Berlin"),
+        ('"Berlin"', "Berlin"),
+    ],
+)
+def test_what_stands_around_an_answer_is_no_part_of_it(reply, said):
+    assert stated(reply, ASKED) == said
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Berlin.",
+        "Acme Inc.",
+        "Information Technology",
+        "Documents, passports and visas",
+        "Documents: passports and visas",
+        "The text is given in Annex 3.",
+        "State of the Union",
+        "Article 5",
+        "Articles 5, 7 and 9",
+        "Sure",
+        "The answer",
+        "From the sources of the Danube",
+        "Found in 1871.",
+        "It is based on the documents of 1871",
+        "The rule says that guests pay 5 euros.",
+        "- passports\n- visas",
+        "“Yes” and “No”",
+        "-3",
+        "No. This is not stated in the documents.",
+        f"According to the documents, {'a' * 2_000}",
+    ],
+)
+def test_an_answer_stays_as_it_is(answer):
+    assert stated(answer, ASKED) == answer
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "According to the documents, there is no information about it.",
+        "The answer is not stated in the passages.",
+        "Based on the provided context, I cannot answer the question. I hope this helps!",
+        "Laut den Dokumenten ist das nicht bekannt.",
+    ],
+)
+def test_a_refusal_stays_one(refusal):
+    assert is_abstention(stated(refusal, ASKED))
+
+
+@pytest.mark.parametrize("part", ["according to the ", "(source ", "as ", " ", "the answer is ", "(", "passage 1 and "])
+def test_no_reply_takes_long(part):
+    start = time.process_time()
+    stated(part * (1_000 // len(part)), ASKED)
+    assert time.process_time() - start < 2
