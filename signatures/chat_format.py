@@ -3,7 +3,7 @@
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
 marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
-``True.`` for ``True``, ``yes`` for ``Yes``, a list in Markdown, quotations in the texts of a list whose marks are not
+``True.`` for ``True``, ``yes`` for ``Yes``, a verdict with its reason behind it, a list in Markdown or of questions in lines, quotations in the texts of a list whose marks are not
 escaped. A marker in the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a
 field that is named twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also
 follow the last value on its line, at the very end of a reply, for weak models write it there and it gives no field a
@@ -49,7 +49,11 @@ _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
 _REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
 _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
-_ITEM = re.compile(r"(?:(?:[-*•]|(\d+)[.)])\s+|(\d+)[、．]\s*)(.+)")
+_ITEM = re.compile(r"(?:(?:[-*•]|(?:(?:Quiz|Question|Step)\s+)?(\d+)[.):])\s+|(\d+)[、．]\s*)(.+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?=.*[0-9])(?:[\s\[\]#.,;&]|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*", re.IGNORECASE)
+# What parts a verdict from its reason, and one sentence from the next.
+_REASON = re.compile(r"[,.:;!，。：；！\n]|\s[-–—]\s")
+_SENTENCE = re.compile(r"[.!?。！？\n]\s*")
 # Marks as they are typed in Chinese.
 _WIDE_LIST = re.compile(r"\A\s*[［【]([^［【］】]*)[］】]\s*\Z")
 _WIDE_COMMA = re.compile(r"""(?<=["'])\s*[，、]\s*(?=["'])""")
@@ -209,11 +213,19 @@ def _value(value: str, annotation: Any) -> str:
         return value
     if len(value) > _VERDICT_CHARS:
         raise ValueError(f"{len(value):,} characters")
-    bare = value.strip().strip("*`\"'").rstrip(".!。！").strip().casefold()
-    # Of a type that lists 是 itself, it is that.
-    meant = [option for option in allowed if option.casefold() == bare]
-    meant = meant or [option for option in allowed if option.casefold() == _IN_ENGLISH.get(bare)]
+    bare = value.strip().strip("*`\"'").rstrip(".!。！").strip()
+    meant, *others = (_option(_REASON.split(part, maxsplit=1)[0], allowed) for part in _SENTENCE.split(bare))
+    # A sentence behind the reason may take the verdict back.
+    meant = _option(bare, allowed) or (meant if all(other in ([], meant) for other in others) else [])
     return meant[0] if len(meant) == 1 else value
+
+
+def _option(text: str, allowed: Sequence[str]) -> list[str]:
+    """The options that a text is, in whatever case."""
+    bare = text.strip().strip("*`\"'").casefold()
+    # Of a type that lists 是 itself, it is that.
+    found = [option for option in allowed if option.casefold() == bare]
+    return found or [option for option in allowed if option.casefold() == _IN_ENGLISH.get(bare)]
 
 
 def _typed(value: str, annotation: Any) -> Any:
@@ -222,16 +234,41 @@ def _typed(value: str, annotation: Any) -> Any:
         value = _WIDE_COMMA.sub(", ", _WIDE_LIST.sub(r"[\1]", value))
     brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
-        return parse_value(_escaped(_listed(value)) if annotation == list[str] else value, annotation)
+        if annotation == list[str]:
+            value = _escaped(_listed(_unwrapped(value)))
+        elif annotation == list[int]:
+            value = _numbers(value)
+        return parse_value(value, annotation)
     return TypeAdapter(annotation).validate_python(parse_json(value, "it", max_depth=_REPAIRED_BRACKETS))
 
 
 def _listed(value: str) -> str:
-    """A list in Markdown as JSON, where every line is an item of it."""
+    """A list in Markdown as JSON, where every line is an item of it, and so are lines that are questions all of them."""
     lines = [line.strip() for line in value.splitlines() if line.strip()]
+    if len(lines) > 1 and all(line.endswith(("?", "？")) and line[0] not in "[{\"'" for line in lines):
+        lines = [line if _ITEM.fullmatch(line) else f"- {line}" for line in lines]
     items = [_ITEM.fullmatch(line) for line in lines]
     found = [item for at, item in enumerate(items, 1) if item and (item[1] or item[2]) in (None, str(at))]
     return json.dumps([item[3] for item in found]) if lines and len(found) == len(lines) else value
+
+
+def _unwrapped(value: str) -> str:
+    """A list of texts without the object that holds it, or that holds each of them."""
+    if not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return value
+    if isinstance(found, dict) and len(found) == 1:
+        (found,) = found.values()
+    inner = [[*one.values()] if isinstance(one, dict) else [one] for one in found] if isinstance(found, list) else []
+    return json.dumps([one for (one,) in inner]) if inner and all(len(one) == 1 for one in inner) else value
+
+
+def _numbers(value: str) -> str:
+    """Numbers as a list, where nothing else stands there but what is numbered: “Passage 1 and passage 3”."""
+    return f"[{', '.join(re.findall(r'[0-9]+', value))}]" if _NUMBERED.fullmatch(value) else value
 
 
 def _escaped(value: str) -> str:
