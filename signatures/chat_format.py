@@ -7,7 +7,10 @@ marker, spaces lost in a marker, ``completed`` on the line of the last value, co
 escaped. A marker in the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a
 field that is named twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also
 follow the last value on its line, at the very end of a reply, for weak models write it there and it gives no field a
-value.
+value. Where an input is named behind it the model has begun to ask itself, which says nothing.
+
+A reply without any marker is read where it has all fields, and nothing before the first of them, in another format: a
+JSON object, XML, headings or labels.
 """
 
 import json
@@ -23,6 +26,7 @@ from dspy.clients._deprecation import adapter_message_call
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import TypeAdapter
 
+from keqa.errors import ConfigurationError
 from keqa.storage.untrusted import parse_json
 
 MAX_REPLY_CHARS = 200_000
@@ -44,6 +48,9 @@ _BRACKETS, _HASHES = "[［⟦〚", "#＃"
 _BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
 _MARK = re.compile(rf"[\{_BRACKETS}{_HASHES}]")
 _OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
+# Behind a short answer a line that names something else, such as an explanation that nobody asked for.
+_FURTHER = re.compile(r"\n[^\S\n]*(?=#+\s|\*\*\w+:?\*\*|[A-Za-z]+:\s)")
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
@@ -183,13 +190,46 @@ def _system_message(signature: Hashable, instructions: str) -> str:
 
 def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
     """The text of each output field that a reply names; of one named twice the last."""
-    found = {}
+    found: dict[str, str] = {}
+    outputs = signature.output_fields
     for name, start, end in sections(reply):
+        if COMPLETED in found and name in signature.input_fields and found.keys() >= outputs.keys():
+            break
         text = reply[start:end]
         if end == len(reply):
             text = without_completed(_unfenced(text))
         found[name] = text
-    return {name: found[name] for name in signature.output_fields if name in found}
+    return {name: found[name] for name in outputs if name in found} or _values_otherwise(tuple(outputs), reply)
+
+
+def _values_otherwise(names: tuple[str, ...], reply: str) -> dict[str, str]:
+    """The texts of all fields of a reply that begins with the first of them, in another format than the one asked."""
+    text = _unfenced(_THOUGHTS.sub("", reply))
+    if text.startswith("{"):
+        try:
+            found = parse_json(text, "it", max_depth=_REPAIRED_BRACKETS)
+        except ConfigurationError:
+            return {}
+        whole = isinstance(found, dict) and found.keys() >= {*names}
+        return {
+            name: found[name] if isinstance(found[name], str) else json.dumps(found[name]) for name in names if whole
+        }
+    marks = list(_label(names).finditer(text))
+    named = [mark["name"].casefold() for mark in marks]
+    if not marks or marks[0].start() or named not in ([*names], [*names, COMPLETED]):
+        return {}
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    values = {mark["name"].casefold(): text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
+    brief = {name: _FURTHER.split(values[name], maxsplit=1)[0] for name in _BRIEF if name in values}
+    return {name: text.removesuffix(f"</{name}>") for name, text in (values | brief).items() if name in names}
+
+
+@lru_cache(maxsize=256)
+def _label(names: tuple[str, ...]) -> re.Pattern[str]:
+    """What begins a line that names a field: ``## answer``, ``**Answer:**``, ``[ ## ANSWER ## ]``, ``<answer>``."""
+    name = "|".join(map(re.escape, (*names, COMPLETED)))
+    opened = r"[^\S\n]*+(?=[*\[#<]|\w+[^\S\n]*:)[ \t*\[#<]*+"
+    return re.compile(rf"^{opened}(?P<name>{name})\b[ \t*\]#>:]*+", re.MULTILINE | re.IGNORECASE)
 
 
 def _unfenced(value: str) -> str:
