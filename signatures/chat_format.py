@@ -9,8 +9,8 @@ field that is named twice the last value counts: what a reply quotes is not what
 follow the last value on its line, at the very end of a reply, for weak models write it there and it gives no field a
 value. Where an input is named behind it the model has begun to ask itself, which says nothing.
 
-A reply without any marker is read where it has all fields, and nothing before the first of them, in another format: a
-JSON object, XML, headings or labels.
+A reply without any marker is read where it has all fields, and but for thoughts and politeness nothing before the first
+of them, in another format: a JSON object, XML, headings or labels.
 """
 
 import json
@@ -50,7 +50,11 @@ _MARK = re.compile(rf"[\{_BRACKETS}{_HASHES}]")
 _OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
 # Behind a short answer a line that names something else, such as an explanation that nobody asked for.
 _FURTHER = re.compile(r"\n[^\S\n]*(?=#+\s|\*\*\w+:?\*\*|[A-Za-z]+:\s)")
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+# Thoughts, and a line such as "Sure! Here is the answer:".
+_BEFOREHAND = re.compile(
+    r"\A\s*(?:<think>(?s:.*?)</think>\s*)?(?:(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}[.:!]\s*\n+)?",
+    re.IGNORECASE,
+)
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
@@ -204,7 +208,7 @@ def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
 
 def _values_otherwise(names: tuple[str, ...], reply: str) -> dict[str, str]:
     """The texts of all fields of a reply that begins with the first of them, in another format than the one asked."""
-    text = _unfenced(_THOUGHTS.sub("", reply))
+    text = _unfenced(_BEFOREHAND.sub("", reply))
     if text.startswith("{"):
         try:
             found = parse_json(text, "it", max_depth=_REPAIRED_BRACKETS)

@@ -76,6 +76,7 @@ END = "[[ ## completed ## ]]"
 OTHERWISE = [
     '{"answer": "Paris"}',
     '```json\n{"answer": "Paris", "certain": true}\n```',
+    'Sure! Here is the answer:\n\n```json\n{"answer": "Paris"}\n```',
     "## answer\nParis",
     "## answer ##\nParis\n\n## completed ##",
     "**[[ ## answer ## ]]**\nParis",
