@@ -64,9 +64,10 @@ def stated(text: str, question: str = "") -> str:
     if len(question) + len(_UNSPACED.findall(question)) >= _SHORTEST:
         said = re.sub(re.escape(question), " ", text, flags=re.IGNORECASE)
     said = _IN_BRACKETS.sub(lambda found: "" if _says_where(found[1]) else found[0], said)
-    lines = [[one for one in stripped_sentences(line) if not _is_frame(one)] for line in said.splitlines()]
-    if any(lines):
-        said = "\n".join(" ".join(map(_without_frame, line)) for line in lines if line)
+    sentences = [one for line in said.splitlines() for one in stripped_sentences(line)]
+    if not all(map(_is_frame, sentences)):
+        for sentence in sentences:
+            said = said.replace(sentence, "" if _is_frame(sentence) else _without_frame(sentence), 1)
     said = said.strip()
     if not any(map(str.isalnum, said)):
         return text

@@ -233,12 +233,21 @@ def disagreements(
     first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
 ) -> Iterator[tuple[str, str]]:
     """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
-    about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
-    for name in names_of(asked):
+    told = [" ".join((one.title, one.heading, one.file, one.text)) for one in (first, second)]
+    about = [set(words_of(text)) for text in told]
+    for name in names_of(asked) + _typed_small(asked, " ".join(told)):
         first_named, second_named = (all(is_named(word, there) for word in name) for there in about)
         if first_named != second_named:
             return
     yield from contradictions(first.text, second.text, asked, other_words)
+
+
+def _typed_small(asked: str, text: str) -> list[list[str]]:
+    """The words that a text writes with a capital, of a question that is typed in small letters all through."""
+    if asked != asked.lower():
+        return []
+    capitals = {word.casefold() for word in _WORD.findall(text) if word[0].isupper()}
+    return [[word] for word in content_words(asked) if word in capitals]
 
 
 def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[tuple[str, str]]:

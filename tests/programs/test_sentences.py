@@ -126,6 +126,17 @@ def test_without_dates_the_sources_contradict_each_other(asked_of):
     assert said == f"Sources may disagree: A (a) says “{first}” and B (b) says “{second}”"
 
 
+def test_a_question_typed_in_small_letters_is_of_the_one_that_it_names(asked_of):
+    passages = [
+        Passage("a", "Phones", "Place: Control room; Phone: 4150", Place("phones.xlsx", heading="Bremen")),
+        Passage("b", "Phones", "Place: Control room; Phone: 4250", Place("phones.xlsx", heading="Leipzig")),
+    ]
+    assert asked_of("what is the phone of the control room in leipzig", passages, "4250").answer == "4250"
+    assert asked_of("what is the phone of the control room", passages, "4250").answer.startswith(
+        "Your documents do not"
+    )
+
+
 @pytest.mark.parametrize(
     ("first", "second", "asked", "value"),
     [
