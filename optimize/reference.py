@@ -19,7 +19,7 @@ from keqa.programs.calls.ask import ask, search
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.predictor import asking_for
 from keqa.programs.calls.session import Session, gather, run_blocking
-from keqa.programs.calls.texts import refusing_empty, text_of
+from keqa.programs.calls.texts import answer_of, refusing_empty
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuizRecord
 from keqa.programs.reference.entries import UtilityEntry
@@ -166,7 +166,8 @@ class Labeller:
             predictor = self.reason_with_knowledge if passages else self.reason_from_memory
         inputs |= target.asked("question")
         usable = refusing_empty(target.choices, last=True)
-        return text_of((await ask(predictor, "answer", usable=usable, **inputs)).answer)
+        reply = await ask(predictor, "answer", usable=usable, **inputs)
+        return answer_of(reply.answer, target.asked("question")["question"])
 
 
 def _targets(program: KEQA, example: Example) -> list[Target]:

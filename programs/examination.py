@@ -21,7 +21,7 @@ from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, in_thread, note, within
-from keqa.programs.calls.texts import says_nothing, text_of
+from keqa.programs.calls.texts import answer_of, says_nothing
 from keqa.programs.gate import (
     IF_ANY,
     Draw,
@@ -235,14 +235,15 @@ class Examination(Stage):
 
     async def recall(self, asked: Question) -> str:
         """Answer a quiz closed-book, at temperature 0; a `CallError` says that there is no answer."""
-        return text_of((await ask(self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)).answer)
+        reply = await ask(self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)
+        return answer_of(reply.answer, asked.question)
 
     async def draft(self, asked: Question) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
         asking = partial(ask, self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)
         found = await self.likely(asking, self.quiz)
         whole, first = likelihood(first_tokens(found))
-        draft = Draw(text_of(found.answer), probability=whole, first_token=first)
+        draft = Draw(answer_of(found.answer, asked.question), probability=whole, first_token=first)
         _mark_abstention(draft, asked.question, asked.choices)
         draft.cluster = None if draft.abstained else 0
         return draft
@@ -377,7 +378,7 @@ class Examination(Stage):
             action = f"counted as {samples} without a vote"
             note("examine", error.cause, error.message, action, found.number, harmless=True)
             return [Draw(error=error.cause) for _ in range(count)]
-        texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
+        texts = [answer_of(answer, found.quiz) for answer in prediction.completions.answer[:count]]
         likelihoods = self._likelihoods(prediction, len(texts))
         return [
             Draw(text, probability=whole, first_token=first)

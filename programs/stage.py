@@ -20,7 +20,7 @@ from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor, checked_states, detached
 from keqa.programs.calls.probabilities import LOGPROBS, model_of, tells_no_probabilities
 from keqa.programs.calls.session import CallLimiter, Session, context, current, note, run_blocking
-from keqa.programs.calls.texts import text_of
+from keqa.programs.calls.texts import answer_of, text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.records import AnswerSource, QuestionRecord, QuizRecord
 from keqa.programs.sentences import words_of
@@ -306,7 +306,7 @@ class Answering(Stage):
             **about.kind,
             **{name: some for name, some in beside.items() if name in asked.signature.input_fields},
         )
-        return text_of(prediction.answer), text_of(prediction.get("reasoning"))
+        return answer_of(prediction.answer, about.question), text_of(prediction.get("reasoning"))
 
 
 class Reasoning(Answering):
@@ -332,4 +332,4 @@ class Summarizing(Stage):
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
             **asked.kind,
         )
-        return text_of(prediction.get("explanation")), text_of(prediction.answer)
+        return text_of(prediction.get("explanation")), answer_of(prediction.answer, asked.question)

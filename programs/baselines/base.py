@@ -16,7 +16,7 @@ from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor, prompt_of
-from keqa.programs.calls.texts import text_of
+from keqa.programs.calls.texts import answer_of, text_of
 from keqa.programs.program import Program
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
 from keqa.programs.stage import RecordBuilder
@@ -35,8 +35,8 @@ class Reply:
     read: int = 0
 
     @classmethod
-    def of(cls, prediction: dspy.Prediction, read: int = 0) -> Self:
-        return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
+    def of(cls, prediction: dspy.Prediction, question: str, read: int = 0) -> Self:
+        return cls(answer_of(prediction.answer, question), text_of(prediction.get("reasoning")), read)
 
 
 def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def unanswered(stage: str) -> Iterator[None]:
 async def from_memory(predictor: dspy.Predict, asked: Question, *, question: str | None = None) -> Reply:
     """Answer closed-book, in one call, and again where that fails; maybe another question than the one asked."""
     inputs = asked_inputs(asked if question is None else replace(asked, question=question), predictor)
-    return Reply.of(await ask(predictor, "answer", for_answer=True, **inputs))
+    return Reply.of(await ask(predictor, "answer", for_answer=True, **inputs), inputs["question"])
 
 
 async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
@@ -65,7 +65,8 @@ async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence
     inputs = asked_inputs(asked, predictor)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
     passages = [hit.passage.rendered for hit in hits]
-    return Reply.of(await ask(predictor, "answer", for_answer=True, fitting=passages, **inputs), len(passages))
+    prediction = await ask(predictor, "answer", for_answer=True, fitting=passages, **inputs)
+    return Reply.of(prediction, asked.question, len(passages))
 
 
 async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:

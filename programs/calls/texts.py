@@ -22,6 +22,7 @@ from keqa.lms.local.tokenizing import CONTROL_TOKEN
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import demos_of
+from keqa.programs.framing import stated
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.chat_format import MAX_ANSWER_CHARS, broken_up, sections, without_completed
@@ -176,6 +177,8 @@ COPIED = "CopiedDemonstrationError"
 _ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:)\s*+", re.IGNORECASE)
 _STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
 _SHORT = 200
+# Few words without a mark have nothing around them.
+_BARE = re.compile(r"[\w'’.-]+(?: [\w'’.-]+){0,2}")
 
 
 def text_of(value: object) -> str:
@@ -183,6 +186,12 @@ def text_of(value: object) -> str:
     text = without_completed(str(value or "")).strip()
     before, marker, _ = _ENDED.sub("\0", text, count=1).partition("\0")
     return before.strip() if marker and before.strip() else text
+
+
+def answer_of(value: object, question: str = "") -> str:
+    """An answer as the program uses it: what the text states, and nothing that stands around it."""
+    text = text_of(value)
+    return text if _BARE.fullmatch(text) else stated(text, question)
 
 
 def refusing_empty(

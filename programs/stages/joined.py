@@ -12,7 +12,7 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.probabilities import first_tokens, item_likelihoods
 from keqa.programs.calls.session import note
-from keqa.programs.calls.texts import text_of
+from keqa.programs.calls.texts import answer_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
 from keqa.programs.stage import Stage, is_the_question, not_decomposed, written_quizzes
@@ -35,7 +35,7 @@ class Drafting(Stage):
         quizzes = written_quizzes(reply, question, self.max_quizzes)
         if not quizzes:
             return not_decomposed(question), {}
-        drafts = [text_of(draft) for draft in reply.drafts or []]
+        drafts = [answer_of(draft) for draft in reply.drafts or []]
         places = {quiz.index: quiz.index - 1 for quiz in quizzes}
         again = next((quiz.index for quiz in quizzes if is_the_question(quiz.text, question)), None)
         if again is not None:
@@ -98,4 +98,4 @@ class Citing(Stage):
         if strange := [one for one in cited if one not in shown]:
             message = f"no passage has the number {', '.join(map(str, strange))}"
             note("answer", "UnknownCitation", message, "ignored the citation", number)
-        return text_of(prediction.answer), [one - 1 for one in cited if one in shown], len(shown)
+        return answer_of(prediction.answer, asked.question), [one - 1 for one in cited if one in shown], len(shown)

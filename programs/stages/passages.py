@@ -13,7 +13,6 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note, report
 from keqa.programs.citations import without_citations
 from keqa.programs.examination import Examined
-from keqa.programs.framing import stated
 from keqa.programs.gate import Draw, Gate
 from keqa.programs.prediction import PassagesKept
 from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
@@ -233,7 +232,7 @@ class PassageReading:
         try:
             own = documents is not None
             answer, cited, read = await citing.acall(asked.what, shown, number, own=own)
-            answer = self._bare(asked, answer)
+            answer = self._bare(answer)
         except CallError as error:
             failed = {"verdict": "failed", "kept": False, "why": "no reply to it could be used"}
             for place in order:
@@ -276,18 +275,16 @@ class PassageReading:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
             return None
-        answer = self._bare(asked, str(answer))
+        answer = self._bare(str(answer))
         if reasoning:
             asked.fields["reasoning"] = reasoning
         if asked.is_answered_by(answer):
             await self._check(asked, answer, passages)
         return answer
 
-    def _bare(self, asked: AskedQuiz, answer: str) -> str:
-        """What an answer states, without the marks of what is bold and citations: its sources are told beside it."""
-        if self.documents is None:
-            return answer
-        return stated(_BOLD.sub(r"\1", without_citations(answer)), asked.text) or answer
+    def _bare(self, answer: str) -> str:
+        """An answer without citations, as its sources are told beside it, and without the marks of what is bold."""
+        return answer if self.documents is None else _BOLD.sub(r"\1", without_citations(answer)) or answer
 
     def _shown(self, passage: Passage) -> str:
         return passage.rendered if self.documents is None else self.documents.shown(passage)

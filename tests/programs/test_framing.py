@@ -3,8 +3,11 @@
 import time
 
 import pytest
+from fixtures.replies import Replies
 
+import keqa
 from keqa.metrics.answers import is_abstention
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.framing import stated
 
 ASKED = "Where is the town of Isburg?"
@@ -87,3 +90,20 @@ def test_no_reply_takes_long(part):
     start = time.process_time()
     stated(part * (1_000 // len(part)), ASKED)
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("method", [keqa.KEQA, AlwaysRetrieve, ClosedBook])
+def test_what_is_stated_is_the_answer_of_every_method(scripted, retriever, method):
+    said = {"answer": "The answer is Berlin."}
+    names = ("AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge")
+    reply = Replies(
+        **dict.fromkeys(names, said),
+        DecomposeQuestion={"quizzes": f'["{ASKED}", "Where is #1?"]'},
+        JudgeConsistency={"same": "True"},
+        Summarize={"explanation": "So.", **said},
+    )
+    lms = keqa.build_roles(scripted(reply)[0])
+    program = method(lms=lms) if method is ClosedBook else method(retriever("Berlin is a city."), lms=lms)
+    record = program(ASKED).record
+    assert record.answer == "Berlin"
+    assert [one.resolved for one in record.quizzes][1:] == (["Where is Berlin?"] if method is keqa.KEQA else [])
