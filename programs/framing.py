@@ -65,9 +65,11 @@ def stated(text: str, question: str = "") -> str:
         said = re.sub(re.escape(question), " ", text, flags=re.IGNORECASE)
     said = _IN_BRACKETS.sub(lambda found: "" if _says_where(found[1]) else found[0], said)
     sentences = [one for line in said.splitlines() for one in stripped_sentences(line)]
-    if not all(map(_is_frame, sentences)):
-        for sentence in sentences:
-            said = said.replace(sentence, "" if _is_frame(sentence) else _without_frame(sentence), 1)
+    telling = next((one for one in sentences if not _is_frame(one)), None)
+    if telling is not None:
+        for frame in filter(_is_frame, sentences):
+            said = said.replace(frame, "", 1)
+        said = said.replace(telling, _without_frame(telling), 1)
     said = said.strip()
     if not any(map(str.isalnum, said)):
         return text

@@ -28,6 +28,7 @@ ASKED = "Where is the town of Isburg?"
         ("Berlin\n\nThis is stated in the documents.", "Berlin"),
         ("Great question! Berlin. I hope this helps! Let me know if you have any other questions.", "Berlin"),
         ("Yes. The documents state that.", "Yes"),
+        ("Great question! The answer is Berlin. The answer is based on a map.", "Berlin. The answer is based on a map"),
         ("Article 5 states that it is 12 days", "12 days"),
         ("According to the documents, 4,80 euros.", "4,80 euros"),
         ("Die Antwort auf die Frage lautet: Berlin", "Berlin"),
