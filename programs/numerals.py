@@ -1,4 +1,4 @@
-"""Numbers in whatever writing, as digits: 三十 is 30, 1.2 million is 1200000, and 12 April 2021 is 2021-04-12."""
+"""Numbers in whatever writing, as digits: 三十 and thirty are 30, 1.2 million 1200000, and 12 April 2021 2021-04-12."""
 
 import re
 import unicodedata
@@ -22,14 +22,40 @@ _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40
 _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
+# What is an article as well is no number. Tens count from twenty on.
+_ENGLISH = "one two three four five six seven eight nine ten eleven twelve".split()
+_ENGLISH += [f"{stem}teen" for stem in "thir four fif six seven eigh nine".split()]
+_GERMAN = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
+_GERMAN += [f"{stem}zehn" for stem in "drei vier fünf sech sieb acht neun".split()]
+_FRENCH = "deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize".split()
+_SPANISH = "dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince".split()
+_ENGLISH_TENS = [f"{stem}ty" for stem in "twen thir for fif six seven eigh nine".split()]
+_GERMAN_TENS = ["zwanzig", "dreißig", *(f"{stem}zig" for stem in "vier fünf sech sieb acht neun".split())]
+_OTHER_TENS = ("vingt trente quarante".split(), "veinte treinta cuarenta".split())
+_TENS = {word: ten for tens in (_ENGLISH_TENS, _GERMAN_TENS, *_OTHER_TENS) for ten, word in enumerate(tens, 2)}
+_SMALL = {word: number for words in (_ENGLISH, _GERMAN) for number, word in enumerate(words, 1)}
+_SMALL |= {word: number for words in (_FRENCH, _SPANISH) for number, word in enumerate(words, 2)}
+_IN_WORDS = re.compile(
+    rf"\b(?:(?P<tens>{'|'.join(_ENGLISH_TENS)})[ -](?P<ones>{'|'.join(_ENGLISH[:9])})"
+    rf"|(?P<einer>{'|'.join(_GERMAN[:9])})und(?P<zehner>{'|'.join(_GERMAN_TENS)})"
+    rf"|(?P<ten>{'|'.join(_TENS)})|(?!ein\b)(?P<small>{'|'.join(_SMALL)}))\b",
+    re.IGNORECASE,
+)
 
 
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
+    text = _IN_WORDS.sub(_of_words, text)
     text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), days_in_iso(usual_width(text)))
     if text.isascii():
         return text
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))
+
+
+def _of_words(found: re.Match[str]) -> str:
+    ten = found["tens"] or found["zehner"] or found["ten"] or ""
+    one = found["ones"] or found["einer"] or found["small"] or ""
+    return str(10 * _TENS.get(ten.lower(), 0) + _SMALL.get(one.lower(), 0))
 
 
 def _in_digits(found: re.Match[str]) -> str:

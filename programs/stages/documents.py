@@ -58,6 +58,11 @@ _UNITS = dict(
     "g=grams? kg=kilo(?:gram)?s? mg=milligrams? l=lit(?:er|re)s? v=volts? w=watts? "
     "kb=kilobytes? mb=megabytes? gb=gigabytes? tb=terabytes?".split()
 )
+# 10:00 a.m. and 10AM are 10 am, and whom one calls Ms. is no other.
+_NOON = re.compile(r"(?<=\d)(?::00)?\s?([ap])(?:m\b|\.\s?m\b\.?)", re.IGNORECASE)
+_ADDRESSED = re.compile(
+    r"https?://|\b(?:mrs?|ms|frau|herrn?|madame|monsieur|señora?)\b\.?(?=\s)|(?:先生|女士|小姐)", re.IGNORECASE
+)
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
 # In their other writings; what is left of them stands apart.
@@ -185,7 +190,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
             return f"the passages have a word like “{word}”"
     figures = [*map(_in_figures, written)]
     # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
-    counted = {one: _COUNTED.findall(_in_figures(one)) for one in (answer, in_digits(answer))}
+    counted = {one: _counted(_in_figures(one)) for one in (answer, in_digits(answer))}
     if not any(
         all(_has_beside(number, word, figures) for number, word in pairs) and not _lacking(one, written)
         for one, pairs in counted.items()
@@ -210,6 +215,12 @@ def _other_numbers_left_out(answer: str, text: str) -> str:
     return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
 
 
+def _counted(text: str) -> list[tuple[str, str]]:
+    """The numbers of a text, each with what it counts; in “2023 was” it counts nothing."""
+    content = {*content_words(text)}
+    return [(number, word) for number, word in _COUNTED.findall(text) if word.casefold() in content]
+
+
 def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
     """Whether a number stands before or behind a form of a word, with a word between them at most."""
     counted = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)"
@@ -225,6 +236,7 @@ def _in_figures(text: str) -> str:
 
 def _spelled(text: str) -> str:
     text = _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
+    text = _ADDRESSED.sub(" ", _NOON.sub(r" \1m", text))
     text = _MEASURED.sub(lambda one: f" {one.lastgroup} ", text)
     return _UNIT.sub(r"\1 \2", _VERSION.sub("", text))
 

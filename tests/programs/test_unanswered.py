@@ -341,7 +341,7 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
 @pytest.mark.parametrize(
     ("answer", "text", "lacking"),
     [
-        ("3 Autos", "Sie haben drei Auto.", ["3"]),
+        ("3 Autos", "Sie haben drei Auto.", []),
         ("three harbours", "It has 3 harbours.", []),
         ("12 harbours", "It has three harbours.", ["12"]),
         ("港口项目", "张伟负责港口项目。", []),
@@ -393,6 +393,17 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("7 August 2024", "Paid on: 31.07.2024", ["august"]),
         ("12.5 percent of 500 euros", "12.5% of EUR 500", []),
         ("$500", "EUR 500", ["usd"]),
+        ("from 10:00 a.m. to 3:00 p.m.", "Core hours: 10 am to 3 pm", []),
+        ("10 AM", "From 10:00 a.m. on.", []),
+        ("10 pm", "From 10 am on.", ["pm"]),
+        ("Ms. Helga Mohn", "Chaired by Helga Mohn.", []),
+        ("https://gate.example/vpn", "Reached at gate.example/vpn.", []),
+        ("fourteen", "At least 14 characters.", []),
+        ("forty-two days", "After 42 days.", []),
+        ("forty-two days", "After 40 days.", ["42"]),
+        ("fünfundzwanzig Tage", "Es sind 25 Tage.", []),
+        ("trente jours", "Au plus 30 jours.", []),
+        ("treinta días", "A los 20 días.", ["treinta"]),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):
@@ -510,6 +521,7 @@ MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-
         ("Schmitt pays by 31 May 2024.", "31 May", SCHMITT),
         ("Schmitt: \N{MINUS SIGN}5 °C", "\N{MINUS SIGN}5 °C", SCHMITT),
         ("Schmitt pays 20%-30%.", "30%", SCHMITT),
+        ("Schmitt, revenue of 2023: 212 million.", "The revenue of 2023 was 212 million.", SCHMITT),
         ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent", SCHMITT),
         ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00", SCHMITT),
         ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31", SCHMITT),
