@@ -170,7 +170,7 @@ async def support_of(
 def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> str:
     """Why passages that have the words of an answer may say something else; empty where they hardly do."""
     names = named and any(not word.isdigit() for name in names_of(question) for word in name)
-    if names and not spoken_of(question, passages, least=0):
+    if (names and not spoken_of(question, passages, least=0)) or _of_another_year(question, answer):
         return "the passages have its words, and speak of nobody and nothing that the question names"
     # A day in April is no four of anything.
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
@@ -205,6 +205,12 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if nearest and not _negated(question) and all(_negated(one) != _negated(answer) for one in nearest):
         return f"the passages have its words, and {'no “not”' if _negated(answer) else 'a “not”'} beside them"
     return ""
+
+
+def _of_another_year(question: str, answer: str) -> bool:
+    """Whether an answer tells a number, and for another year than the one that is asked about."""
+    asked, told = ({*_YEAR.findall(text)} for text in (question, answer))
+    return bool(asked and told) and asked.isdisjoint(told) and len(re.findall(r"\d+", answer)) > len(told)
 
 
 def _other_numbers_left_out(answer: str, text: str) -> str:

@@ -473,6 +473,12 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
         ("How long does it wait?", "It waits 5 minutes 30 seconds.", "5 seconds", "the passages have its number and"),
         ("What is paid?", "Annex 3, and 12.5 percent are paid.", "12 percent", "the passages have its words as parts"),
         ("What is paid?", "$1.5 billion for 2 million.", "1.5 million", "the passages have its number and its words"),
+        (
+            "Revenue of 2023?",
+            "2024 less than the 212 of 2023.",
+            "In 2024 it was 212.",
+            "the passages have its words, and",
+        ),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
