@@ -254,6 +254,8 @@ class Program(SharingLMs, Stage):
             with leaving_out(*own), asking_for(asked.question, asked.choices):
                 try:
                     await self.solve(asked, story)
+                    if story.answer is None:
+                        raise UnansweredError("answer", "NoAnswerError", f"{self.method} wrote no answer")
                 except UnansweredError as error:
                     failure = error
             record = self._record(given, asked, story, failure)

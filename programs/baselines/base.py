@@ -12,6 +12,7 @@ from dspy.primitives.module import set_attribute_by_name
 from pydantic import create_model
 
 from keqa.data.question import Question
+from keqa.errors import ConfigurationError
 from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError, UnansweredError
@@ -62,6 +63,9 @@ async def from_memory(predictor: dspy.Predict, asked: Question, *, question: str
 
 async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
     """Answer from as many of the best passages as fit the context window, and again where that fails."""
+    if "passages" not in predictor.signature.input_fields:
+        prompt = predictor.signature.__name__
+        raise ConfigurationError(f"{prompt} has no input passages: what was found would not be read; see from_memory")
     inputs = asked_inputs(asked, predictor)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
     passages = [hit.passage.rendered for hit in hits]

@@ -241,6 +241,14 @@ def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies |
     return line
 
 
+def _without_lm(predictor: dspy.Predict, lms: Any) -> ConfigurationError:
+    """What is wrong with a predictor that nothing answers: a program with language models gives each role one."""
+    if lms is None:
+        return ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+    prompt = predictor.signature.__name__
+    return ConfigurationError(f"the predictor of {prompt} has no role: name it in the roles of its class")
+
+
 async def predict(
     predictor: dspy.Predict,
     *,
@@ -259,7 +267,7 @@ async def predict(
     session = current()
     own = predictor.lm or dspy.settings.lm
     if own is None:
-        raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+        raise _without_lm(predictor, session.lms)
     lm, meter = as_served(own), session.meter(predictor)
     arguments = {"config": _settings(config or {}, attempt, lm), **inputs} | ({} if lm is own else {"lm": lm})
     if demos is None and (hides := session.hides) is not None:

@@ -74,7 +74,7 @@ MISTAKES = [
     ("compile train.jsonl {lm} --index own --out runs", "runs"),
     ("compile train.jsonl {lm} --index own --out .", "holds other files"),
     ("compile train.jsonl {lm} --index own --out runs/a.jsonl/below", "runs/a.jsonl"),
-    ("evaluate ragtime {run}", "'ragtime' is no method; is rag meant? There are closed-book, cot"),
+    ("evaluate ragg {run}", "'ragg' is no method; is rag meant? There are closed-book, cot"),
     ("evaluate gate-random-ish:threshold=1 {run}", "is no method; is gate-random meant?"),
     ("evaluate closed-book {run} --top-k 3", "--top-k means nothing to closed-book"),
     ("evaluate rag {run} --threshold .8", "--threshold means nothing to rag"),

@@ -154,7 +154,7 @@ def test_the_gate_of_votes_is_keqas_own(retriever, tmp_path):
         *((text, InputError, "no method|as name=value") for text in ("", "rag:", "rag:top_k", "rag:=5")),
         *(
             (text, InputError, f"'{text}' is no method; is rag meant\\? There are closed")
-            for text in ("ragtime", " RAG:k=1")
+            for text in ("ragg", " RAG:k=1")
         ),
         ("nothing", InputError, "'nothing' is no method\\. There are closed-book, cot"),
         *((text, InputError, "as name=value") for text in ("rag:top_k=", "rag:a b=5")),

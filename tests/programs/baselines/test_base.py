@@ -5,7 +5,8 @@ import pytest
 from dspy.utils import DummyLM
 
 from keqa.data.question import Question
-from keqa.programs.baselines.base import Reply, conclude, from_memory, from_passages
+from keqa.errors import ConfigurationError
+from keqa.programs.baselines.base import Baseline, Reply, conclude, from_memory, from_passages
 from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.stage import RecordBuilder
@@ -37,6 +38,40 @@ async def test_an_empty_answer_is_a_failure(scripted):
     with pytest.raises(UnansweredError) as caught:
         conclude(RecordBuilder(question="Who?"), Reply(""), "closed_book")
     assert (caught.value.stage, caught.value.cause) == ("answer", "EmptyAnswerError")
+
+
+async def test_a_prompt_without_a_place_for_passages_is_not_asked_to_read_any():
+    with pytest.raises(ConfigurationError, match="AnswerQuestion has no input passages"):
+        await Session(CallLimiter(1), blocking=False).run(
+            from_passages(dspy.Predict(AnswerQuestion), ASKED, hits("one"))
+        )
+
+
+class Careless(Baseline):
+    """Asks a predictor that has no role, or writes no answer."""
+
+    method = "careless"
+    asks: bool = False
+
+    def set_up(self):
+        self.answer = dspy.Predict(AnswerQuestion)
+
+    async def solve(self, asked, story):
+        if self.asks:
+            await from_memory(self.answer, asked)
+
+
+def test_a_predictor_without_a_role_is_named(programmed):
+    program, _ = programmed(Careless(asks=True), lambda name, inputs, config: {"answer": "Ann"})
+    with pytest.raises(ConfigurationError, match="the predictor of AnswerQuestion has no role"):
+        program("Who?")
+
+
+def test_a_method_that_writes_no_answer_has_failed(programmed):
+    program, _ = programmed(Careless(), lambda name, inputs, config: {"answer": "Ann"})
+    with pytest.raises(UnansweredError, match="careless wrote no answer") as caught:
+        program("Who?")
+    assert (caught.value.record.answer_source, caught.value.record.failure.cause) == ("failed", "NoAnswerError")
 
 
 async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):
