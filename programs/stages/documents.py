@@ -50,7 +50,9 @@ _UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
 # A number with its unit, as in 30s and 4MiB, which no ordinal is, and the v of a version.
 _UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
 # A number and what it counts or measures, beside which it stands.
-_COUNTED = re.compile(r"(?<![\w.,])(\d[\d.,]*)\s+(?!(?:and|or|to|in|und|oder|bis|et|ou)\b)([^\W\d_]{2,})")
+_COUNTED = re.compile(
+    r"(?<![\w.,])(\d\d?\.|\d(?:[\d.,]*\d)?)\s+(?!(?:and|or|to|in|und|oder|bis|et|ou)\b)([^\W\d_]{2,})"
+)
 _UNITS = dict(
     unit.split("=")
     for unit in "ms=milliseconds? s=seconds? sec=seconds? min=minutes? h=hours? d=days? k=thousand "
@@ -165,6 +167,16 @@ async def support_of(
         note("judge_support", error.cause, error.message, "took the answer unchecked", number)
         return None, f"{why}; the judge could not be asked"
     return found != "no", f"{why}; judged: {found}"
+
+
+def carried_part(question: str, answer: str, passages: Sequence[str]) -> str:
+    """An answer without the remarks behind its first sentence, where passages carry that and lack words of these."""
+    first, *others = sentences_of(answer) or [""]
+    remarks = [one for one in others if words_lacking(one, passages)]
+    if not remarks or is_abstention(answer) or any(map(is_abstention, remarks)):
+        return answer
+    told = not verdict_in(first) and words_lacking(first, [question]) and not words_lacking(first, passages)
+    return " ".join([first, *(one for one in others if one not in remarks)]) if told else answer
 
 
 def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> str:

@@ -23,6 +23,7 @@ from keqa.programs.stages.documents import (
     NO_REPLY,
     OwnDocuments,
     answers_quiz,
+    carried_part,
     carrying,
     contradicting,
     missing_quiz,
@@ -232,7 +233,7 @@ class PassageReading:
         try:
             own = documents is not None
             answer, cited, read = await citing.acall(asked.what, shown, number, own=own)
-            answer = self._bare(answer)
+            answer = self._bare(asked, answer, shown)
         except CallError as error:
             failed = {"verdict": "failed", "kept": False, "why": "no reply to it could be used"}
             for place in order:
@@ -275,16 +276,19 @@ class PassageReading:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
             return None
-        answer = self._bare(str(answer))
+        answer = self._bare(asked, str(answer), passages)
         if reasoning:
             asked.fields["reasoning"] = reasoning
         if asked.is_answered_by(answer):
             await self._check(asked, answer, passages)
         return answer
 
-    def _bare(self, answer: str) -> str:
-        """An answer without citations, as its sources are told beside it, and without the marks of what is bold."""
-        return answer if self.documents is None else _BOLD.sub(r"\1", without_citations(answer)) or answer
+    def _bare(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> str:
+        """An answer without citations, as its sources are told beside it, without marks and remarks."""
+        if self.documents is None:
+            return answer
+        bare = _BOLD.sub(r"\1", without_citations(answer)) or answer
+        return carried_part(asked.text, bare, passages) if asked.what.answer_type == "short" else bare
 
     def _shown(self, passage: Passage) -> str:
         return passage.rendered if self.documents is None else self.documents.shown(passage)

@@ -117,6 +117,23 @@ def test_that_something_was_read_and_answers_is_no_word_of_the_answer(own, said)
     assert own(*texts, reply=wrong, pick=False, decompose=False)[0](SALARY).record.answer_source == "unanswered"
 
 
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("40,000. Such pay is customary among engineers.", "40,000."),
+        ("40,000. Jonas Albrecht lives in Bremen. A lovely town!", "40,000. Jonas Albrecht lives in Bremen."),
+        ("A fortune. The salary of Jonas Albrecht is 40,000.", None),
+        ("40,000. The passages do not say in which currency.", None),
+        ("40,000 francs. Jonas Albrecht lives in Bremen.", None),
+    ],
+)
+def test_remarks_that_no_passage_carries_are_left_out(own, said, answer):
+    reply = replies(answers={SALARY: said})
+    texts = ("Jonas Albrecht lives in Bremen.", "The salary of Jonas Albrecht is 40,000.")
+    record = own(*texts, reply=reply, pick=False, decompose=False)[0](SALARY).record
+    assert (record.answer if record.answer_source != "unanswered" else None) == answer
+
+
 def test_the_papers_way_is_to_guess_and_is_marked_as_a_guess(own):
     prediction = own("Jonas Albrecht works in Bremen.", unanswered="guess")[0](SALARY)
     # Samples that are drawn side by side come in any order.
