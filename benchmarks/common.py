@@ -1,9 +1,11 @@
 """What the benchmarks share: processes of their own, lines of JSON, shared data, asking questions, and tables."""
 
 import argparse
+import ast
 import json
 import multiprocessing
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -16,6 +18,9 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
+
+from keqa.retrievers import Hit, Passage
+from keqa.retrievers.base import SharedRetriever
 
 Made = TypeVar("Made")
 Asked = TypeVar("Asked", bound=Any)
@@ -40,8 +45,8 @@ def options(doc: str | None, *places: str, given: Sequence[str] | None = None, *
         if usual is False:
             how = {"action": "store_true"}
         elif several:
-            how["nargs"] = "*" if alone and isinstance(usual, tuple) else "+"
-            how |= {} if alone else {"action": "extend", "choices": usual if isinstance(usual, tuple) else None}
+            how |= {"nargs": "*", "choices": usual} if isinstance(usual, tuple) else {"nargs": "+"}
+            how |= {} if alone else {"action": "extend"}
         elif first is not how["type"]:
             how |= {"default": usual, "help": f"{usual} by default", **({"nargs": "?"} if alone else {})}
         parser.add_argument(name if alone else f"--{name.replace('_', '-')}", **how)
@@ -54,12 +59,10 @@ def options(doc: str | None, *places: str, given: Sequence[str] | None = None, *
 
 
 def settings(given: Sequence[str]) -> dict[str, Any]:
-    """Settings of KEQA from NAME=VALUE, where a value is JSON or a word."""
-    found: dict[str, Any] = dict(one.split("=", 1) for one in given)
-    for name, value in found.items():
-        with suppress(json.JSONDecodeError):
-            found[name] = json.loads(value)
-    return found
+    """Settings of KEQA from NAME=VALUE, as in a method's specification."""
+    from keqa.programs.registry import parse_spec
+
+    return dict(parse_spec(f"keqa:{','.join(given)}").arguments) if given else {}
 
 
 def show(rows: Iterable[Mapping[str, Any]], title: str | None = None, digits: int = 3) -> None:
@@ -110,8 +113,7 @@ def recorded(
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.
     random.Random(0).shuffle(rows)
-    asking = write_lines(out.with_suffix(".asked.jsonl"), rows[:limit])
-    evaluate(program, asking, out=out, in_flight=in_flight)
+    evaluate(program, rows[:limit], out=out, in_flight=in_flight)
     records = {int(line["id"]): line["record"] for line in read_lines(out) if line.get("record")}
     return [(asked[place], records[place]) for place in sorted(records)]
 
@@ -123,6 +125,17 @@ def working_in(folder: Path | None) -> Iterator[Path]:
         made = folder or Path(temporary)
         made.mkdir(parents=True, exist_ok=True)
         yield made
+
+
+def listed(value: str) -> list[str]:
+    """The texts of a prompt's field that is a list, or that numbers them."""
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError):
+            found = read(value)
+            texts = found.values() if isinstance(found, dict) else found if isinstance(found, list) else [found]
+            return [str(one) for one in texts]
+    # DSPy numbers a list's texts.
+    return [part.strip(" «»\n") for part in re.split(r"(?m)^\[\d+\] ", value) if part.strip()]
 
 
 def replies_of(record: Mapping[str, Any]) -> int:
@@ -142,7 +155,7 @@ class Beside:
         self._process.start()
         # So that a process that dies is noticed, and not waited for.
         theirs.close()
-        self.pid, self.api_base = self._process.pid, self.ask("api_base")
+        self.api_base = self.ask("api_base")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -183,16 +196,11 @@ def remove_indexes(address: str, pattern: str) -> None:
             client.indices.delete(index=index)
 
 
-class Finds:
+class Finds(SharedRetriever):
     """A retriever that finds the same passages for everything."""
 
     def __init__(self, title: str, texts: Sequence[str]) -> None:
-        from keqa.retrievers import Hit, Passage
-
         self._hits = [Hit(Passage(f"p{place}", title, text), 1 - place / 10) for place, text in enumerate(texts)]
 
-    def search(self, query: str, k: int = 10) -> list[Any]:
-        return self._hits[:k]
-
-    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Any]]:
-        return [self.search(query, k) for query in queries]
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        return [self._hits[:k] for _ in queries]

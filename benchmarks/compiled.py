@@ -27,17 +27,16 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
-import common
-from common import interval, show, working_in
+from common import interval, options, show, working_in
 
 import keqa
-from keqa.data.question import numbered_quizzes, resolved_text
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import COMPILED, MethodResult, ask_all
 from keqa.evaluation.questions import Questions, of_testbed
 from keqa.evaluation.reports import entries_of, read_brief
 from keqa.metrics.answers import tokens
 from keqa.metrics.significance import bootstrap_mean
+from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.boundary.check import check_model
 from keqa.optimize.boundary.collect import collect, write_private
 from keqa.programs.build import Parts
@@ -69,7 +68,7 @@ Case = tuple[str, Hit, str]
 
 def main() -> None:
     known = {"questions": int, "judged": 40, "threshold": [str], "fresh": [int], "folder": Path}
-    given = common.options(__doc__, "program", program="testbed", sweep=False, **known)
+    given = options(__doc__, "program", program="testbed", sweep=False, **known)
     if given.sweep:
         return sweep(given.questions or 40)
     given.questions = given.questions or 400
@@ -161,9 +160,7 @@ def _cases(
         once.setdefault((fact.entity, today), []).append(past)
     cases: dict[tuple[str, str], Case] = {}
     for question in questions:
-        golds: dict[int, str | None] = dict(enumerate(question.quiz_answers, start=1))
-        for parsed in numbered_quizzes(question.quizzes):
-            quiz, gold = resolved_text(parsed, golds) or "", question.quiz_answers[parsed.index - 1]
+        for quiz, gold in gold_quizzes(question):
             for hit in retriever.search(quiz, 10):
                 if (quiz, hit.passage.rendered) not in held:
                     cases[quiz, hit.passage.id] = (quiz, hit, _kind(quiz, gold, hit, once))

@@ -12,7 +12,6 @@ import argparse
 import builtins
 import json
 import secrets
-import shutil
 import tempfile
 import time
 from collections import Counter
@@ -22,15 +21,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import common
 import dspy
-from common import Beside
+from common import Beside, options, read_lines
 from faulty.server import KINDS, MODEL, Server
 from faulty.world import passages, questions
 
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.records import Run, RunLine
-from keqa.evaluation.run_file import iter_lines, read_run
+from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.call_cache import CallCache
@@ -69,8 +67,9 @@ def marked(line: RunLine) -> bool:
     return line.failed or bool(line.impairments)
 
 
-def whole(path: Path, ids: Iterable[str]) -> list[Check]:
-    asked, found = list(ids), Counter(line.id for line in iter_lines(path))
+def whole(path: Path, asked: Sequence[str]) -> list[Check]:
+    # Line by line, for a run file that is read as one has the last line of each question alone.
+    found = Counter(line["id"] for line in read_lines(path) if "id" in line)
     lost = Check("every question has its line", len(asked), [name for name in asked if name not in found])
     twice = [f"{name}: {count} lines" for name, count in found.items() if count > 1 or name not in set(asked)]
     return [lost, Check("no question has two", len(asked), twice)]
@@ -150,11 +149,11 @@ def requests(done: Sequence[dict[str, Any]], *stages: list[RunLine]) -> Check:
 class Campaign:
     """The runs of all methods, and what is checked of them."""
 
-    def __init__(self, options: argparse.Namespace, folder: Path, server: Beside) -> None:
-        self.options, self.folder, self.server = options, folder, server
-        self.rows = questions(options.questions, options.seed)
+    def __init__(self, given: argparse.Namespace, folder: Path, server: Beside) -> None:
+        self.given, self.folder, self.server = given, folder, server
+        self.rows = questions(given.questions, given.seed)
         self.key = f"sk-campaign-{secrets.token_hex(12)}"
-        build_index([Passage(**row) for row in passages(options.questions, options.seed)], folder / "index")
+        build_index([Passage(**row) for row in passages(given.questions, given.seed)], folder / "index")
         self.retriever = open_index(folder / "index")
         # The server knows the papers' prompts.
         self.retriever.own_documents = False
@@ -168,21 +167,14 @@ class Campaign:
 
     def ask(self, method: str) -> None:
         sound, faulty = (self.folder / name / f"{method}.jsonl" for name in ("sound", "faulty"))
-        done, before = [], faulty.with_suffix(".before")
-        for stage, path in zip(STAGES, (sound, faulty, faulty), strict=True):
-            if stage == STAGES[2]:
-                # It is this file that the retried run changes.
-                shutil.copy(faulty, before)
-            done.append(self._stage(method, stage, path))
-            self.faults.update(done[-1]["faults"])
-            self.requests[stage] += done[-1]["requests"]
-        self._check(method, self._checks(done, *map(read_run, (sound, before, faulty)), before))
+        done = [self._stage(method, *one) for one in zip(STAGES, (sound, faulty, faulty), strict=True)]
+        self._check(method, self._checks(done))
 
     def _stage(self, method: str, stage: str, path: Path) -> dict[str, Any]:
         program = make(parse_spec(method), Parts(self.retriever, self.roles, SETTINGS))
-        share = self.options.share if stage == STAGES[1] else 0.0
-        self.server.ask("plan", share=share, seed=self.options.seed)
-        how = {"out": path, "in_flight": self.options.in_flight, "retry_failed": stage == STAGES[2]}
+        share = self.given.share if stage == STAGES[1] else 0.0
+        self.server.ask("plan", share=share, seed=self.given.seed)
+        how = {"out": path, "in_flight": self.given.in_flight, "retry_failed": stage == STAGES[2]}
         raised: list[str] = []
         started, tally = time.monotonic(), None
         with CallCache(path.with_suffix(".sqlite")) as cache:
@@ -198,18 +190,21 @@ class Campaign:
         summary += f"{tally.mean('em'):.3f}, {tally.failed:,} failed, {tally.impaired:,} impaired, "
         faults, seconds = sum(counts["faults"].values()), time.monotonic() - started
         print(f"{summary}{counts['requests']:,} requests, {faults:,} faults, {seconds:.0f} s", flush=True)
-        return {**counts, "raised": raised}
+        self.faults.update(counts["faults"])
+        self.requests[stage] += counts["requests"]
+        # It is this file that a retried run changes.
+        lines = whole(path, [row["id"] for row in self.rows])
+        return {**counts, "raised": raised, "run": read_run(path), "lines": lines}
 
-    def _checks(
-        self, done: Sequence[dict[str, Any]], sound: Run, faulty: Run, retried: Run, before: Path
-    ) -> Iterator[Check]:
+    def _checks(self, done: Sequence[dict[str, Any]]) -> Iterator[Check]:
+        sound, faulty, retried = (one["run"] for one in done)
         asked_again = {line.id for line in faulty.lines if marked(line)}
         again = [line for line in retried.lines if line.id in asked_again]
         strayed = [f"{one['strayed']}: requests, and with the key" for one in done if one["strayed"][0]]
         touched = [line.id for line in sound.lines if marked(line)]
         yield Check("the run without faults has no failure", len(sound.lines), touched)
         yield Check("no error ends a run", len(STAGES), [message for one in done for message in one["raised"]])
-        yield from whole(before, [row["id"] for row in self.rows])
+        yield from done[1]["lines"]
         yield compared(faulty, sound)
         yield programming_errors(faulty)
         yield costs(faulty)
@@ -227,7 +222,7 @@ class Campaign:
         address = self.server.api_base.partition("://")[2].partition("/")[0]
         overall = [leaks(self.folder, {"the key": self.key, "the key's start": self.key[:24], "the address": address})]
         absent = sorted({*KINDS} - {*self.faults})
-        if self.options.share:
+        if self.given.share:
             overall.append(Check("every way of failing was met", len(KINDS), absent))
         print("all runs")
         self._check("all", overall)
@@ -237,15 +232,15 @@ class Campaign:
 
 def main(arguments: list[str] | None = None) -> int:
     started = time.monotonic()
-    options = common.options(__doc__, given=arguments, questions=1000, share=0.3, seed=0, methods=METHODS, in_flight=32)
+    given = options(__doc__, given=arguments, questions=1000, share=0.3, seed=0, methods=METHODS, in_flight=32)
     # DSPy's own caches would answer across campaigns.
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     with tempfile.TemporaryDirectory() as folder, Beside(Server, patience=TIMEOUT * 5) as server:
-        campaign = Campaign(options, Path(folder), server)
-        for method in options.methods:
+        campaign = Campaign(given, Path(folder), server)
+        for method in given.methods:
             campaign.ask(method)
         figures = campaign.finish()
-    summary = {"questions": options.questions, "share": options.share, "seed": options.seed, **figures}
+    summary = {"questions": given.questions, "share": given.share, "seed": given.seed, **figures}
     print(json.dumps({**summary, "seconds": round(time.monotonic() - started)}))
     return int(bool(figures["broken"]))
 

@@ -20,13 +20,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, get_args, get_origin
 
-import common
 import dspy
-from common import Finds, show
+from common import Finds, options, show
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from dspy.utils.exceptions import AdapterParseError
+from fixtures.prompts import PROMPTS, prompt_of
 
-from keqa import signatures
 from keqa.data.question import Question
 from keqa.errors import KeqaError
 from keqa.programs import KEQA, baselines
@@ -39,8 +38,7 @@ LONGEST = 100_000
 IN_METHODS = 4
 """Of so many replies one is read by a method and the others by the adapter alone."""
 
-SIGNATURES = [getattr(signatures, name) for name in signatures.__all__]
-_BY_OBJECTIVE = {" ".join(one.instructions.split()): one for one in SIGNATURES}
+SIGNATURES = [*PROMPTS.values()]
 # Classes of which an error is a mistake of the program, though it was degraded around.
 _MISTAKES = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)}
 _MISTAKES |= {"ValidationError", "LMUnexpectedError"}
@@ -141,8 +139,7 @@ class Engine:
 
     def complete(self, request: Request) -> Response:
         self.heard()
-        objective = str(request.system).split("your objective is:")[-1]
-        text = self.replies(_BY_OBJECTIVE[" ".join(objective.split())])
+        text = self.replies(PROMPTS[str(prompt_of(str(request.system)))])
         words = text.split(" ")[:2000] if request.config.logprobs is not None else []
         tokens = tuple(TokenLogprob(token=f" {word}", logprob=-self.replies.random.random()) for word in words) or None
         self.count += 1
@@ -243,7 +240,7 @@ def campaign(count: int, seed: int) -> dict[str, Tally]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = common.options(__doc__, given=arguments, replies=100_000, seed=0)
+    given = options(__doc__, given=arguments, replies=100_000, seed=0)
     # DSPy warns of every reply that was cut off.
     logging.getLogger("dspy").setLevel(logging.ERROR)
     found = campaign(given.replies, given.seed)

@@ -23,8 +23,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import common
-from common import read_lines, timed, write_lines
+from common import options, read_lines, timed, write_lines
 from faulty.server import MODEL, Server
 from faulty.world import passages, questions
 from servers.process import start
@@ -127,12 +126,11 @@ class Killed:
         if kind == "requests":
             further = self.rng.randint(1, max(1, self.requests - before))
             return lambda: self.server.bodies().total() - before >= further
-        pause, ready = self.rng.uniform(0, self.tail), 0.0
+        pause = self.rng.uniform(0, self.tail)
 
         def at_the_end() -> bool:
-            nonlocal ready
-            ready = ready or (0.0 if self.bodies - self.server.bodies() else time.monotonic())
-            return bool(ready) and time.monotonic() - ready >= pause
+            answered = max(began, *self.server.finished, 0.0)
+            return not self.bodies - self.server.bodies() and time.monotonic() - answered >= pause
 
         return at_the_end
 
@@ -223,19 +221,19 @@ def commands(folder: Path, server: Server, count: int) -> dict[str, list[Any]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = common.options(__doc__, given=arguments, kills=100, questions=24, commands=COMMANDS, seed=0)
+    given = options(__doc__, given=arguments, kills=100, questions=24, commands=COMMANDS, seed=0)
     os.environ["OPENAI_API_KEY"] = "sk-no-key-is-needed-here"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     started, spent = time.monotonic(), []
     with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
         folder = Path(temporary)
-        asking = commands(folder, server, options.questions)
-        for place, name in enumerate(options.commands):
-            spent.append(Killed(name, options.seed, folder, server, asking[name]))
-            spent[-1].spend(len(range(place, options.kills, len(options.commands))))
+        asking = commands(folder, server, given.questions)
+        for place, name in enumerate(given.commands):
+            spent.append(Killed(name, given.seed, folder, server, asking[name]))
+            spent[-1].spend(len(range(place, given.kills, len(given.commands))))
     total = {one: sum(getattr(killed, one) for killed in spent) for one in ("kills", "rounds", "repeated", "in_flight")}
     broken = {killed.name: len(killed.broken) for killed in spent if killed.broken}
-    print(json.dumps({**total, "seed": options.seed, "broken": broken, "seconds": round(time.monotonic() - started)}))
+    print(json.dumps({**total, "seed": given.seed, "broken": broken, "seconds": round(time.monotonic() - started)}))
     return 1 if broken else 0
 
 

@@ -13,14 +13,11 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
 
-import common
 import numpy as np
-from common import DATA, recorded, show
+from common import DATA, options, recorded, show
 
 from keqa.data.question import Question
 from keqa.lms import build_roles
@@ -33,11 +30,7 @@ SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa":
 KEPT = (1, 2, 3, 5, 10)
 _MAX_TOKENS = 128
 _NONE = "none"
-METERS: tuple[tuple[str, str | None, Literal["euclidean", "cosine"]], ...] = (
-    ("words", None, "cosine"),
-    ("MiniLM, Euclid", "local/minilm", "euclidean"),
-    ("MiniLM, cosine", "local/minilm", "cosine"),
-)
+EUCLID, COSINE = "MiniLM, Euclid", "MiniLM, cosine"
 
 
 @dataclass(frozen=True)
@@ -85,28 +78,28 @@ def _for_each_k(measured: np.ndarray, subjects: Sequence[str] | None = None) -> 
 
 
 def main() -> None:
-    given = common.options(__doc__, data=DATA, work=Path("build/ks_llm"), limit=int, lm=str)
-    meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
-    for name, file in SETS.items():
+    given = options(__doc__, data=DATA, work=Path("build/ks_llm"), limit=int, lm=str)
+    meters = {"words": DistanceMeter(None, "cosine"), EUCLID: DistanceMeter("local/minilm", "euclidean")}
+    meters[COSINE] = DistanceMeter("local/minilm", "cosine")
+    for dataset, file in SETS.items():
         own = list(contexts(given.data / file))[: given.limit]
         work = given.work / (given.lm or "").replace("/", "-")
-        written = triples(given.lm, own, work / f"{name}.jsonl") if given.lm else [None] * len(own)
+        written = triples(given.lm, own, work / f"{dataset}.jsonl") if given.lm else [None] * len(own)
         scores: dict[tuple[str, str], list[list[float | None]]] = defaultdict(list)
-        chosen = []
-        for meter, embedder, distance in METERS:
-            measure = partial(meters[embedder].measure, distance=distance)
+        chosen: dict[str, list[list[int]]] = defaultdict(list)
+        for name, meter in meters.items():
             for context, one in zip(own, written, strict=True):
-                for by, selected in selections(context, measure, one):
-                    scores[by, meter].append(scored(context, selected))
-                    chosen += [selected[KEPT.index(2)]] if by == "question" and embedder else []
+                for by, selected in selections(context, meter.measure, one):
+                    scores[by, name].append(scored(context, selected))
+                    chosen[name] += [selected[KEPT.index(2)]] if by == "question" else []
         heads = [f"{what}@{k}" for what in "SA" for k in KEPT]
         rows = []
-        for (by, meter), found in sorted(scores.items()):
+        for (by, name), found in sorted(scores.items()):
             means = map(_mean, zip(*found, strict=True))
-            rows.append({"selected by": by, "distance": meter, **dict(zip(heads, means, strict=True))})
-        show(rows, f"{name}: {len(own)} questions, {fmean(len(one.sentences) for one in own):.1f} sentences each")
+            rows.append({"selected by": by, "distance": name, **dict(zip(heads, means, strict=True))})
+        show(rows, f"{dataset}: {len(own)} questions, {fmean(len(one.sentences) for one in own):.1f} sentences each")
         there = _mean(holds_answer(one.sentences, one.answers) for one in own)
-        differing = sum(one != other for one, other in zip(chosen[: len(own)], chosen[len(own) :], strict=True))
+        differing = sum(one != other for one, other in zip(chosen[EUCLID], chosen[COSINE], strict=True))
         print(f"the answer stands in a sentence of {there or 0:.3f} of those that are not of yes or no")
         print(f"by MiniLM and the question, Euclid and cosine select other sentences at k=2 for {differing} questions")
         if given.lm:

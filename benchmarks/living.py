@@ -9,7 +9,7 @@ process of its own, whose start stands apart from the change; seconds that pass 
 on a cluster beside those of its nodes. Of 200 questions the ten best passages are compared with those of an index that
 is built from the same files. At last a process that brings the index in step is killed (``kill -9``) at points in time
 spread over what the change takes: the index must open, hold what it held before or what it should hold, and come in
-step by the same command. The dense engine encodes with stand-in vectors of 64 hashed numbers, as its model is not what
+step by the same command. The dense engine encodes with stand-in vectors of 64 counts of words, as its model is not what
 is measured. The last line is JSON. Exit code: 0 where every kill left the old or the new state.
 """
 
@@ -20,20 +20,17 @@ import random
 import sys
 import tempfile
 import time
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, chain
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import fmean, median
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
-import common
-import numpy as np
-from common import alone, remove_indexes, timed, write_lines
+from common import ROOT, alone, options, remove_indexes, timed, write_lines
 
 from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
@@ -44,44 +41,17 @@ VOCABULARY = 50_000
 WORDS = 60
 FUNCTION = sorted(ENGLISH)
 QUESTIONS = 200
-MODEL = "made/up"
+MODEL = "made/64"
 # What a command loads when it gets to its index.
 LOADED = {
     "embedded": ("tantivy", "keqa.retrievers.local.build"),
     "dense": ("faiss", "keqa.retrievers.local.dense"),
     "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.writing"),
 }
-CHANGES: dict[str, Callable[[str, str], Any]] = {
-    "add": lambda address, path: add_files(address, [path]),
-    "remove": lambda address, path: remove_files(address, [path]),
-    "sync": sync_folder,
-}
+Change = Callable[[str, Path], Any]
 UNDISTURBED = "a reader opened before finds the same"
 # A node counts its processor time no more often than each second.
 _COUNTED = 1.2
-
-
-class _Hashed:
-    """In the place of a model: a text's words, hashed to signs of 64 numbers."""
-
-    prompts: ClassVar[dict[str, str]] = {}
-    similarity_fn_name = "cosine"
-
-    def __init__(self, name: str) -> None:
-        self._word = cache(lambda word: np.random.default_rng(zlib.crc32(word.encode())).standard_normal(64))
-
-    def encode(self, texts: list[str], **options: Any) -> Any:
-        words = ([self._word(word) for word in text.split()] for text in texts)
-        rows = np.array([np.sum(vectors or [np.ones(64)], axis=0) for vectors in words])
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    encode_query = encode_document = encode
-
-
-def _without_weights() -> None:
-    library = ModuleType("sentence_transformers")
-    library.SentenceTransformer = _Hashed
-    sys.modules["sentence_transformers"] = library
 
 
 class World:
@@ -124,7 +94,6 @@ def build(engine: str, folder: Path, name: str, sources: list[str], url: str | N
         build_index(corpus, folder / name, **given)
         return str(folder / name)
     if engine == "dense":
-        _without_weights()
         build_dense(corpus, folder / name, model=MODEL, **given)
         return f"{folder / name}@{MODEL}"
     from keqa.retrievers.elasticsearch.client import index_address
@@ -159,34 +128,32 @@ def _ordered(hits: list[tuple[Passage, float]]) -> list[str]:
     return [one for _, one in sorted(above)]
 
 
-def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> Iterator[tuple[str, Any]]:
+def changes(world: World, repeat: int, change: Callable[[Change, Path], Any]) -> Iterator[tuple[str, Any]]:
     for number in range(repeat):
-        yield "change one", change("add", world.write(7))
-        yield "add one", change("add", world.write(DOCUMENTS + 2 * number))
+        yield "change one", change(add_files, world.write(7))
+        yield "add one", change(add_files, world.write(DOCUMENTS + 2 * number))
         gone = world.documents / f"d{20 + 2 * number}.txt"
-        yield "remove one", change("remove", gone)
+        yield "remove one", change(remove_files, gone)
         gone.unlink()
         world.write(9)
         world.write(DOCUMENTS + 2 * number + 1)
         (world.documents / f"d{21 + 2 * number}.txt").unlink()
-        yield "bring 1,000 documents in step", change("sync", world.documents)
-        yield "find them in step", change("sync", world.documents)
+        yield "bring 1,000 documents in step", change(sync_folder, world.documents)
+        yield "find them in step", change(sync_folder, world.documents)
 
 
-def in_a_process(engine: str, address: str, url: str | None, kind: str, path: Path) -> dict[str, float]:
+def in_a_process(engine: str, address: str, url: str | None, change: Change, path: Path) -> dict[str, float]:
     before = _cluster_seconds(url)
-    spent = alone(one, kind, engine, address, str(path), time.time())
+    spent = alone(one, change, engine, address, path, time.time())
     del spent["cpu_s"], spent["peak_mb"]
     return spent | ({"cluster's CPU": _cluster_seconds(url) - before} if url else {})
 
 
-def one(kind: str, engine: str, address: str, path: str, started: float) -> dict[str, float]:
-    if engine == "dense":
-        _without_weights()
+def one(change: Change, engine: str, address: str, path: Path, started: float) -> dict[str, float]:
     for module in ("keqa.cli.index", *LOADED[engine]):
         import_module(module)
     ready = {"start": time.time() - started, "start's CPU": time.process_time()}
-    seconds, _ = timed(lambda: CHANGES[kind](address, path))
+    seconds, _ = timed(lambda: change(address, path))
     return {**ready, "change": seconds, "change's CPU": time.process_time() - ready["start's CPU"]}
 
 
@@ -201,29 +168,22 @@ def _cluster_seconds(url: str | None) -> float:
     return sum(node["process"]["cpu"]["total_in_millis"] for node in nodes) / 1000
 
 
-def _sync(address: str, documents: str, ready: Any) -> None:
-    if address.endswith(f"@{MODEL}"):
-        _without_weights()
-    ready.set()
-    sync_folder(address, documents)
-
-
 def kills(address: str, world: World, count: int, questions: list[str]) -> dict[str, int]:
     """Kill a change at points spread over its time; how often the old and the new state were left, and neither."""
     left = {"old": 0, "new": 0, "neither": 0}
-    context = multiprocessing.get_context("spawn")
+    # Each begins with all imported, so that it is the change that is killed.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *chain.from_iterable(LOADED.values())])
 
-    def begun() -> Any:
-        ready = context.Event()
-        process = context.Process(target=_sync, args=(address, str(world.documents), ready))
+    def begun() -> BaseProcess:
+        process = context.Process(target=sync_folder, args=(address, world.documents))
         process.start()
-        ready.wait()
         return process
 
     def texts(*asked: str) -> set[str]:
         return {hit.passage.text for text in asked for hit in open_index(address).search(text, 3)}
 
-    # One that is let be says how long a process takes, with what it loads.
+    # One that is let be says how long a process takes.
     world.write(99)
     seconds, _ = timed(begun().join)
     for number in range(count):
@@ -271,10 +231,11 @@ def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, A
 
 def main() -> int:
     known = {"engines": ["embedded", "dense"], "kills": 10, "repeat": 5, "folder": Path, "url": str}
-    given = common.options(__doc__, passages=1_000_000, **known)
+    given = options(__doc__, passages=1_000_000, **known)
     if "elasticsearch" in given.engines and not given.url:
         given.refuse("--engines elasticsearch needs --url")
-    _without_weights()
+    # Here and in the processes that are begun.
+    sys.path.insert(0, str(ROOT / "tests" / "fixtures" / "library"))
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         results = [measure(engine, Path(folder), given) for engine in given.engines]
     print(json.dumps(results))

@@ -15,9 +15,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import common
 import numpy as np
-from common import interval, read_lines, show
+from common import interval, options, read_lines, show
 from scipy.stats import rankdata
 
 from keqa.metrics.answers import f1, same_answer
@@ -155,7 +154,7 @@ def _agreeing(test: Sequence[RecordedOutcome]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    given = common.options(__doc__, "folder", folder=Path, cost=[0.03, 0.015, 0.005], curve=False)
+    given = options(__doc__, "folder", folder=Path, cost=[0.03, 0.015, 0.005], curve=False)
     names = sorted(path.stem.removesuffix("_test") for path in given.folder.glob("*_test.jsonl"))
     test = [one for name in names for one in read_outcomes(given.folder / f"{name}_test.jsonl", measured=True)]
     lines = [line for name in names for line in read_lines(given.folder / f"{name}_test.jsonl")]

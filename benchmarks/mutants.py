@@ -25,8 +25,7 @@ from contextlib import chdir
 from functools import partial
 from pathlib import Path
 
-import common
-from common import ROOT, show
+from common import ROOT, options, show
 
 ROOMS = ("evaluation", "metrics", "optimize", "programs", "retrievers")
 WITH_HELP = "model or server or process"
@@ -140,11 +139,9 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
 
 def main() -> int:
     known = {"rooms": ROOMS, "mutants": 300, "seed": 0, "folder": ROOT / "build" / "mutants", "fresh": False}
-    options = common.options(__doc__, "rooms", **known)
-    if unknown := sorted(set(options.rooms) - set(ROOMS)):
-        options.refuse(f"there is no room {unknown[0]}; choose from {', '.join(ROOMS)}")
-    rooms, folder = options.rooms, options.folder.resolve()
-    if options.fresh:
+    given = options(__doc__, "rooms", **known)
+    rooms, folder = given.rooms, given.folder.resolve()
+    if given.fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / "setup.cfg").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +150,7 @@ def main() -> int:
     if not (folder / "mutants").exists():
         # It makes all mutants before it looks for those that are named.
         mutmut(folder, ["none"], log=log)
-    names = list(drawn(folder, options.mutants, options.seed))
+    names = list(drawn(folder, given.mutants, given.seed))
     done = verdicts(folder)
     left = [name for name in names if done[name] is None]
     print(f"{len(done)} mutants, {len(names)} drawn, {len(left)} to run; see {log}")

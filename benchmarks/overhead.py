@@ -28,10 +28,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import common
 import dspy
 import openai
-from common import Finds, alone, show, timed, write_lines
+from common import Finds, alone, options, show, timed
 from lakes import QUESTION, Replies, lakes, replying
 from servers.openai_server import OpenAIServer
 
@@ -106,10 +105,10 @@ def costs(calls: int, questions: int, rounds: int) -> int:
                 if turn:  # The first turn imports and connects.
                     spent.setdefault(name, []).append((1000 * burnt / made, made / clock))
     cpu, rate = ({name: median(one[place] for one in found) for name, found in spent.items()} for place in (0, 1))
-    shown = ("way", "CPU ms a call", "over DSPy", "calls a second")
-    over = ((name, used, used / cpu["DSPy"], rate[name]) for name, used in cpu.items())
-    show((dict(zip(shown, one, strict=True)) for one in over), digits=2)
-    return 0 if max(cpu["closed book"], cpu["KEQA"]) <= TARGET * cpu["DSPy"] else 1
+    over = {name: used / cpu["DSPy"] for name, used in cpu.items()}
+    columns = {"CPU ms a call": cpu, "over DSPy": over, "calls a second": rate}
+    show(({"way": name, **{column: of[name] for column, of in columns.items()}} for name in cpu), digits=2)
+    return 0 if max(over["closed book"], over["KEQA"]) <= TARGET else 1
 
 
 def plain(program: KEQA, retriever: Finds, question: str) -> list[bool]:
@@ -171,10 +170,9 @@ def waits(latency: float) -> int:
 
 def kept(count: int, api_base: str, folder: Path) -> dict[str, float]:
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    rows = ({"id": f"q{one}", "question": f"How deep is lake {one}?", "answer": "90 metres"} for one in range(count))
-    path = write_lines(folder / f"questions-{count}.jsonl", rows)
+    rows = [{"id": f"q{one}", "question": f"How deep is lake {one}?", "answer": "90 metres"} for one in range(count)]
     program = ClosedBook(lms=build_roles("openai/scripted", api_base=api_base, api_key="any"))
-    seconds, tally = timed(lambda: evaluate(program, path, out=folder / "run" / path.name, in_flight=16))
+    seconds, tally = timed(lambda: evaluate(program, rows, out=folder / f"{count}.jsonl", in_flight=16))
     return {"questions": tally.done, "a second": tally.done / seconds, "failed": tally.failed}
 
 
@@ -187,7 +185,7 @@ def runs(count: int) -> int:
 
 
 def main() -> int:
-    given = common.options(__doc__, calls=300, questions=24, rounds=3, latency=float, run=int)
+    given = options(__doc__, calls=300, questions=24, rounds=3, latency=float, run=int)
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     if given.run:
         return runs(given.run)

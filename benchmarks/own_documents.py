@@ -12,7 +12,6 @@ passages, those whose sources have the file and the page, slide, heading or shee
 old: the outdated version was said · guess: marked as one · calls: replies drawn for a question.
 """
 
-import ast
 import hashlib
 import json
 import os
@@ -21,9 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import common
 import yaml
-from common import ROOT, recorded, replies_of, settings, show, working_in
+from common import ROOT, listed, options, recorded, replies_of, settings, show, working_in
 from company import QUESTIONS, Asked, make
 from servers.openai_server import OpenAIServer, inputs_of, markers
 
@@ -78,19 +76,19 @@ def _value(name: str, kind: str, given: Mapping[str, str], seed: str, instructed
         return json.dumps([_answer([], part, f"{seed}|{part}", instructed) for part in parts], ensure_ascii=False)
     if name == "citations":
         # It reads as it does where it is not asked to cite, and cites what it read.
-        answer, passages = _answer(_listed(given["passages"]), quiz, seed, instructed), _numbered(given["passages"])
-        return str([number for number, text in passages.items() if _read(text, quiz) == answer])
+        answer, passages = _answer(listed(given["passages"]), quiz, seed, instructed), json.loads(given["passages"])
+        return str([int(number) for number, text in passages.items() if _read(text, quiz) == answer])
     if kind.startswith("list[bool]"):
-        return json.dumps([_helps(passage, quiz, seed) for passage in _listed(given.get("passages", ""))])
+        return json.dumps([_helps(passage, quiz, seed) for passage in listed(given.get("passages", ""))])
     if name == "support":
         return "fully" if _judged(name, given, quiz, seed) else "no"
     if kind == "bool":
         return str(_judged(name, given, quiz, seed))
     if name == "answer" and "answered_quizzes" in given:
-        last = (_listed(given["answered_quizzes"]) or [""])[-1]
+        last = (listed(given["answered_quizzes"]) or [""])[-1]
         return re.split(r"[?？]\s*", last, maxsplit=1)[-1] or last
     if name == "answer":
-        return _answer(_listed(given.get("passages", "")), quiz, seed, instructed)
+        return _answer(listed(given.get("passages", "")), quiz, seed, instructed)
     return "As the quizzes say." if kind == "str" else "[]"
 
 
@@ -122,11 +120,8 @@ def _answer(passages: Sequence[str], quiz: str, seed: str, instructed: _Instruct
     language = "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else language
     model = seed.partition("|")[0]
     if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
-        return (
-            instructed.word
-            if instructed.word and _drawn(f"obeys|{seed}", 4)
-            else _of(_RULES["refusals"][language], seed)
-        )
+        obeys = instructed.word and _drawn(f"obeys|{seed}", 4)
+        return instructed.word if obeys else _of(_RULES["refusals"][language], seed)
     guesses = next(pool for asked, pool in _RULES["guesses"].items() if re.search(asked, quiz, re.IGNORECASE))
     return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
 
@@ -145,21 +140,6 @@ def _read(passage: str, quiz: str) -> str | None:
 def is_refusal(answer: str) -> bool:
     known = {_bare(text) for pool in _RULES["refusals"].values() for text in pool}
     return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
-
-
-def _listed(value: str) -> list[str]:
-    if value.startswith("{"):
-        return list(_numbered(value).values())
-    try:
-        found = ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        # DSPy numbers a list's texts.
-        return [part.strip(" «»\n") for part in re.split(r"(?m)^\[\d+\] ", value) if part.strip()]
-    return [str(one) for one in found] if isinstance(found, list) else [str(found)]
-
-
-def _numbered(value: str) -> dict[int, str]:
-    return {int(number): str(text) for number, text in json.loads(value).items()}
 
 
 def _bare(text: str) -> str:
@@ -234,9 +214,9 @@ def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = common.options(__doc__, lm=str, work=Path, set=[str], limit=int)
-    with working_in(options.work) as work:
-        found = run(options.lm, work, settings(options.set), options.limit)
+    given = options(__doc__, lm=str, work=Path, set=[str], limit=int)
+    with working_in(given.work) as work:
+        found = run(given.lm, work, settings(given.set), given.limit)
     rows = [(asked.kind, judged(asked, record)) for asked, record in found]
     kinds = [kind for kind in dict.fromkeys(asked.kind for asked in QUESTIONS) if kind in dict(rows)]
     groups = {kind: {kind} for kind in kinds}

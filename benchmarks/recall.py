@@ -23,16 +23,15 @@ import random
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import common
 import yaml
-from common import DATA, remove_indexes, show
+from common import DATA, options, remove_indexes, show
 
 from keqa.data.benchmarks import load
 from keqa.data.example import Example
@@ -127,24 +126,19 @@ class Case:
         return fmean(self.shares(retriever.search_many(self.questions, k)))
 
 
-def prepared(case: Case, folder: Path, engines: Sequence[str]) -> Iterator[tuple[str, Retriever]]:
+def prepared(case: Case, folder: Path, engines: Sequence[str]) -> dict[str, Retriever]:
     """Build what is not there yet, and open it; the vectors of these passages are not made twice."""
     manifest = build_index(case.passages, folder / "bm25")
-    bm25 = open_index(folder / "bm25")
-    if {"bm25", "hybrid"} & {*engines}:
-        yield "bm25", bm25
+    bm25, there = open_index(folder / "bm25"), None
     if not {"dense", "hybrid"} & {*engines}:
-        return
-    there = None
+        return {"bm25": bm25}
     with suppress(KeqaError):
         there = facts_of(folder / "dense")[0]["source_hash"]
     if there != manifest.source_hash:
         line = f"{folder.name}: {{:,}} of {{:,}} encoded\n"
         build_dense(case.passages, folder / "dense", progress=lambda *done: sys.stderr.write(line.format(*done)))
     dense = open_index(folder / "dense")
-    yield "dense", dense
-    if "hybrid" in engines:
-        yield "hybrid", HybridRetriever([bm25, dense])
+    return {"bm25": bm25, "dense": dense, "hybrid": HybridRetriever([bm25, dense])}
 
 
 def on_cluster(case: Case, url: str) -> dict[str, float]:
@@ -228,7 +222,7 @@ def in_two_searches(case: Case, bm25: Retriever) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     known = {"engine": ENGINES, "passages": int, "questions": int, "url": str, "work": Path("runs/recall")}
-    given = common.options(__doc__, "data", given=arguments, data=DATA, languages=False, expand=False, **known)
+    given = options(__doc__, "data", given=arguments, data=DATA, languages=False, expand=False, **known)
     if given.languages:
         return in_languages(given.data)
     files = [f"{one.name.lower()}/{file}" for one in BENCHMARKS for file in (one.corpus, *one.questions)]
@@ -239,10 +233,10 @@ def main(arguments: list[str] | None = None) -> int:
         case = Case.read(benchmark, given.data, given.passages, given.questions)
         folder = given.work / f"{benchmark.name.lower()}-{len(case.passages)}"
         if given.expand:
-            rows.append(in_two_searches(case, next(prepared(case, folder, ("bm25",)))[1]))
+            rows.append(in_two_searches(case, prepared(case, folder, ("bm25",))["bm25"]))
             continue
         engines = ENGINES if given.url else given.engine
-        found = {name: case.recall(one) for name, one in prepared(case, folder, engines)}
+        found = {name: case.recall(one) for name, one in prepared(case, folder, engines).items()}
         row, gap = row_of(case, found, on_cluster(case, given.url) if given.url else {})
         rows.append(row)
         worst = max(worst, gap)

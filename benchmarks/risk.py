@@ -13,8 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import common
-from common import show
+from common import options, show
 from scipy.stats import binom
 
 from keqa.evaluation.risk import outcomes_of
@@ -48,7 +47,7 @@ def divided(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float, se
 
 
 def main() -> None:
-    given = common.options(__doc__, "runs", runs=[Path], risk=0.1, delta=0.1, splits=200)
+    given = options(__doc__, "runs", runs=[Path], risk=0.1, delta=0.1, splits=200)
     rows = []
     for run in given.runs:
         outcomes = outcomes_of(run)

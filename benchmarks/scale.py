@@ -18,15 +18,14 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
-import common
 import numpy as np
-from common import alone, remove_indexes, show, timed
+from common import alone, options, remove_indexes, show, timed
 from living import World, build
 from tantivy import Index, Occur, Query
 
-from keqa.retrievers import Hit, Passage, open_index, read_corpus
+from keqa.retrievers import Hit, open_index, read_corpus
 from keqa.retrievers.engines import facts_of
-from keqa.retrievers.local.index import make_document, make_schema
+from keqa.retrievers.local.index import make_document, make_schema, stored_passage
 from keqa.retrievers.text import analyzer, settings_for
 
 WIKIPEDIA = 21_015_324
@@ -58,9 +57,7 @@ def raw_search(folder: str) -> Any:
             clauses += [(Occur.Should, text), (Occur.Should, Query.boost_query(title, weight))]
         searcher = index.searcher()
         found = searcher.search(Query.boolean_query(clauses), 10, count=False).hits
-        documents = [(searcher.doc(address), score) for score, address in found]
-        names = ("doc_id", "title", "text")
-        return [Hit(Passage(*(str(one.get_first(name) or "") for name in names)), score) for one, score in documents]
+        return [Hit(stored_passage(searcher.doc(address)), score) for score, address in found]
 
     return SimpleNamespace(search=search, search_many=lambda queries, k: [search(query) for query in queries])
 
@@ -88,7 +85,7 @@ def latencies(ways: dict[str, Any], queries: Sequence[str]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = common.options(__doc__, given=arguments, passages=1_000_000, queries=500, es_url=str, work=Path)
+    given = options(__doc__, given=arguments, passages=1_000_000, queries=500, es_url=str, work=Path)
     with tempfile.TemporaryDirectory(dir=given.work) as temporary:
         return measure(Path(temporary), given)
 

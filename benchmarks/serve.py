@@ -24,23 +24,20 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import common
 import httpx
 import numpy as np
-from common import Beside, show, timed
+from common import Beside, options, show, timed
 from fixtures.command_line import begin
-from fixtures.serving import in_a_thread
+from fixtures.serving import serving
 from lakes import lakes, replying
 
 import keqa
-from keqa.server.answers import Answers
-from keqa.server.application import application
 from keqa.server.limits import ServerLimits
-from keqa.server.serving import server
 
 QUIZZES, PASSAGES, AT_ONCE = 2, 5, 4
 WARM_UP = 5
@@ -50,7 +47,7 @@ UNBOUNDED = ServerLimits(in_flight=64, waiting=1000, rate=0)
 
 
 def main() -> int:
-    given = common.options(__doc__, questions=100, repeat=5, users=50, seconds=120.0, crowd=float)
+    given = options(__doc__, questions=100, repeat=5, users=50, seconds=120.0, crowd=float)
     os.environ["OPENAI_API_KEY"] = "none"
     with replying(QUIZZES) as scripted:
         if given.crowd:
@@ -93,17 +90,26 @@ def _serving(address: str) -> Iterator[SimpleNamespace]:
 
     # It asks nobody, so that all time is the server's.
     at_once: Any = SimpleNamespace(max_question_chars=program.max_question_chars, acall=again)
-    web = application(Answers(at_once, retriever, [roles.task], UNBOUNDED))
-    with in_a_thread(server(web, UNBOUNDED, 5)) as (url, _):
-        yield SimpleNamespace(api_base=url, cpu=time.process_time)
+    with serving(at_once, retriever, [roles.task], UNBOUNDED) as served:
+        yield SimpleNamespace(api_base=served.url, cpu=time.process_time)
 
 
-def _ask(client: httpx.Client, question: str = QUESTION) -> None:
-    client.post(CHAT, json=_body(question)).raise_for_status()
+def _ask(client: httpx.Client, question: str = QUESTION) -> str:
+    body = {"model": "keqa", "messages": [{"role": "user", "content": question}]}
+    return str(client.post(CHAT, json=body).raise_for_status().json()["choices"][0]["message"]["content"])
 
 
-def _body(question: str) -> dict[str, Any]:
-    return {"model": "keqa", "messages": [{"role": "user", "content": question}]}
+def _answers(url: str, seconds: float, pause: float = 0.0, **headers: str) -> Iterator[tuple[float, bool]]:
+    """Ask for some seconds, once in each pause: how long a question took, and whether it was answered."""
+    end = time.monotonic() + seconds
+    with httpx.Client(base_url=url, timeout=300, trust_env=False, headers=headers) as client:
+        while (started := time.monotonic()) < end:
+            answer = ""
+            with suppress(httpx.HTTPError):
+                # No cache may answer.
+                answer = _ask(client, f"How deep is lake {time.time_ns()}-{threading.get_ident()}?")
+            yield time.monotonic() - started, bool(answer)
+            time.sleep(max(0.0, started + pause - time.monotonic()))
 
 
 @contextmanager
@@ -128,10 +134,15 @@ def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
 
 
 def _load(address: str, users: int, seconds: float) -> bool:
-    with _command(address, "--waiting", str(users)) as (url, pid):
-        asyncio.run(_users(url, users, seconds / 6))
+    with _command(address, "--waiting", str(users)) as (url, pid), ThreadPoolExecutor(users) as pool:
+
+        def ask(seconds: float) -> list[tuple[float, bool]]:
+            return [*chain.from_iterable(pool.map(lambda _: [*_answers(url, seconds)], range(users)))]
+
+        ask(seconds / 6)
         before = _megabytes(pid)
-        times, wrong = asyncio.run(_users(url, users, seconds))
+        times, answered = zip(*ask(seconds), strict=True)
+        wrong = len(times) - sum(answered)
         figures = {"answers": len(times), "wrong, or errors": wrong, "a second": len(times) / seconds}
         figures |= dict(zip(("p50, s", "p95, s"), np.percentile(times, (50, 95)), strict=True))
         figures |= {"MB before": before, "MB after": _megabytes(pid)}
@@ -160,19 +171,11 @@ def _crowded(address: str, seconds: float) -> bool:
 
 def _asked_beside(url: str, pid: int, seconds: float) -> dict[str, Any]:
     """Ask each second: how long each question took, how many were answered, and the most memory and files."""
-    times, answered, memory, files, end = [], 0, 0.0, 0, time.monotonic() + seconds
-    with httpx.Client(base_url=url, timeout=60, trust_env=False, headers={"Connection": "close"}) as client:
-        while time.monotonic() < end:
-            started = time.monotonic()
-            with suppress(httpx.HTTPError):
-                _ask(client, f"How deep is lake {time.time_ns()}?")
-                answered += 1
-            times.append(time.monotonic() - started)
-            memory, files = max(memory, _megabytes(pid)), max(files, _files(pid))
-            time.sleep(max(0.0, started + 1 - time.monotonic()))
-    found = {"asked": len(times), "answered": answered}
+    asked = [(*one, _megabytes(pid), _files(pid)) for one in _answers(url, seconds, 1, Connection="close")]
+    times, answered, memory, files = zip(*asked, strict=True)
+    found = {"asked": len(times), "answered": sum(answered)}
     found |= dict(zip(("p50 s", "p95 s"), np.percentile(times, (50, 95)), strict=True))
-    return found | {"MB": memory, "files, at most": files}
+    return found | {"MB": max(memory), "files, at most": max(files)}
 
 
 def _hold(url: str, name: str) -> None:
@@ -214,23 +217,6 @@ async def _slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 CROWDS = {"2000 silent": _silent, "500 that do not read": _unreading, "200 that send byte by byte": _slow}
-
-
-async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int]:
-    end, times, wrong = time.monotonic() + seconds, [], 0
-
-    async def user(client: httpx.AsyncClient, name: int) -> None:
-        nonlocal wrong
-        while (started := time.monotonic()) < end:
-            # No cache may answer.
-            answer = await client.post(CHAT, json=_body(f"How deep is lake {time.time_ns()}-{name}?"))
-            times.append(time.monotonic() - started)
-            wrong += answer.status_code != 200 or not answer.json()["choices"][0]["message"]["content"]
-
-    limits = httpx.Limits(max_connections=users)
-    async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, trust_env=False) as client:
-        await asyncio.gather(*(user(client, name) for name in range(users)))
-    return times, wrong
 
 
 def _megabytes(pid: int) -> float:

@@ -21,10 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import common
 import dspy
-from common import show
-from fixtures.serving import in_a_thread
+from common import options, show
+from fixtures.serving import serving
 from lakes import QUESTION, Replies, lakes
 from openai import OpenAI
 from playwright.sync_api import Browser, sync_playwright
@@ -32,10 +31,7 @@ from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.conversations import Conversations
-from keqa.server.answers import Answers
-from keqa.server.application import application
 from keqa.server.limits import ServerLimits
-from keqa.server.serving import server
 
 CALL, WORD, FIRST = 0.5, 0.05, 0.3
 ANSWER = " ".join(["The lakes are ninety metres deep, as their keeper has measured them."] * 4)
@@ -85,7 +81,7 @@ class Seen(dict[str, float]):
 
 
 def main() -> int:
-    given = common.options(__doc__, repeat=5, shipped=False)
+    given = options(__doc__, repeat=5, shipped=False)
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     os.environ["OPENAI_API_KEY"] = "none"
     turns, found = range(given.repeat), {}
@@ -112,10 +108,9 @@ def _serving(shipped: bool, folder: Path) -> Iterator[tuple[str, str]]:
         retriever: Any = keqa.open_encyclopedia() if shipped else lakes(5)
         roles = keqa.build_roles(name, api_base=None if shipped else lm.api_base, cache=False)
         program = keqa.KEQA(retriever, lms=roles, unanswered="guess")
-        answers = Answers(program, retriever, [roles.task], ServerLimits(rate=0))
-        web = application(answers, conversations=Conversations(folder), about=f"Answers by {name}")
-        with in_a_thread(server(web, answers.limits, 5)) as (url, _):
-            yield url, TESTBED if shipped else QUESTION
+        shown = {"conversations": Conversations(folder), "about": f"Answers by {name}"}
+        with serving(program, retriever, [roles.task], ServerLimits(rate=0), **shown) as served:
+            yield served.url, TESTBED if shipped else QUESTION
 
 
 def _by_client(url: str, question: str) -> Seen:

@@ -25,9 +25,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-import common
 import yaml
-from common import DATA, read_lines, recorded, replies_of, settings, show, working_in, write_lines
+from common import DATA, options, read_lines, recorded, replies_of, settings, show, working_in, write_lines
 from company import QUESTIONS
 from company import make as make_company
 
@@ -205,16 +204,14 @@ def run(
     name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[str, Any]
 ) -> list[tuple[Row, dict[str, Any]]]:
     passages, rows = SETS[name](data, count)
-    retriever: keqa.Retriever
     if passages:
         if not (work / "index").exists():
             keqa.build_index(passages, work / "index")
         retriever = keqa.open_index(work / "index")
     else:
-        own = [{"id": f"{number:03}", "question": row.question, "origin": name} for number, row in enumerate(rows)]
-        for line, row in zip(own, rows, strict=True):
-            line["passages"] = [{"title": "", "text": text} for text in row.passages]
-        retriever = DocumentsRetriever(str(write_lines(work / "documents.jsonl", own)))
+        own = ({"question": row.question, "passages": [{"text": text} for text in row.passages]} for row in rows)
+        lines = ({"id": f"{number:03}", "origin": name, **line} for number, line in enumerate(own))
+        retriever = DocumentsRetriever(str(write_lines(work / "documents.jsonl", lines)))
     program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **given)
     return recorded(program, rows, work / "run.jsonl", 8 if lm == "keqa/tiny" else 1)
 
@@ -228,19 +225,18 @@ def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
 
 
 def main() -> None:
-    options = common.options(__doc__, "name", name=str, lm="keqa/tiny", count=40, work=Path, data=DATA, set=[str])
-    if options.name not in SETS:
-        options.refuse(f"there are {', '.join(SETS)}")
-    given = settings(options.set)
-    with working_in(options.work) as work:
-        asked = run(options.name, options.lm, work, options.data, options.count, given)
+    given = options(__doc__, "name", name=str, lm="keqa/tiny", count=40, work=Path, data=DATA, set=[str])
+    if given.name not in SETS:
+        given.refuse(f"there are {', '.join(SETS)}")
+    with working_in(given.work) as work:
+        asked = run(given.name, given.lm, work, given.data, given.count, settings(given.set))
     verdicts = [judged(row, record) for row, record in asked]
     rows = []
     for _, kind in sorted({(not one.answerable, one.kind) for one in verdicts}):
         held = [one for one in verdicts if one.kind == kind]
         sums = {name: sum(getattr(one, name) for one in held) for name in ("right", "declined", "acceptable")}
         rows.append({"kind": kind, "asked": len(held), **sums, "calls": fmean(one.calls for one in held)})
-    show(rows, f"{options.name}, {options.lm}, {given}", digits=1)
+    show(rows, f"{given.name}, {given.lm}, {settings(given.set)}", digits=1)
     judgements = {name: [judged(row, record, share) for row, record in asked] for name, share in _SHARES.items()}
     show(({"support": name, **figures(of)} for name, of in judgements.items()), digits=2)
 

@@ -9,8 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 
-import common
-from common import ROOT, read_lines
+from common import ROOT, options, read_lines
 
 import keqa
 from keqa.programs.declared import Style
@@ -32,7 +31,7 @@ QUESTIONS: list[tuple[Style, str]] = [
 
 
 def main() -> None:
-    given = common.options(__doc__, lm=str, api_base=str, out=Path, passages=3)
+    given = options(__doc__, lm=str, api_base=str, out=Path, passages=3)
     if given.lm is None or given.out is None:
         given.refuse("--lm and --out are needed")
     read = [ROOT / "docs" / f"{name}.md" for name in ("commands", "retrieval", "risk", "serving")]

@@ -20,7 +20,7 @@ from dspy.clients import execution
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from fixtures.command_line import keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
-from fixtures.prompts import PROMPTS
+from fixtures.prompts import PROMPTS, prompt_of
 from hypothesis import HealthCheck, settings
 from servers import elasticsearch
 from servers.openai_server import inputs_of, markers
@@ -47,8 +47,6 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _LEAST_FREE:
 Reply = Callable[[str, dict[str, str], Any], Mapping[str, Any] | str]
 
 _FIRST_LINES = {one.instructions.split("\n")[0].strip(): name for name, one in PROMPTS.items()}
-# Where two begin alike, all of the instructions are compared.
-_OBJECTIVES = {" ".join(one.instructions.split()): name for name, one in PROMPTS.items()}
 
 
 class ScriptedEngine:
@@ -72,7 +70,7 @@ class ScriptedEngine:
     def complete(self, request: Request) -> Response:
         system = str(request.system)
         objective = system.split("your objective is:")[-1].strip()
-        name = _OBJECTIVES.get(" ".join(objective.split())) or _FIRST_LINES[objective.split("\n")[0].strip()]
+        name = prompt_of(system) or _FIRST_LINES[objective.split("\n")[0].strip()]
         prompt = request.messages[-1].text or ""
         inputs = inputs_of(prompt)
         with self._lock:

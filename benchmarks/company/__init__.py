@@ -5,6 +5,7 @@ have an older and a newer version; two pairs of files contradict each other and 
 answer, two of each of six kinds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,22 +30,18 @@ class Asked:
 
     kind: str
     question: str
-    answers: tuple[str, ...] = ()
+    answers: Sequence[str] = ()
     file: str = ""
     part: int | str | None = None
     outdated: str = ""
-    quizzes: tuple[str, ...] = ()
+    quizzes: Sequence[str] = ()
 
 
 def _read(name: str) -> dict[str, Any]:
     return dict(yaml.safe_load((_HERE / name).read_text("utf-8")))
 
 
-def _asked(kind: str, *, answers: list[str] = (), quizzes: list[str] = (), **given: Any) -> Asked:
-    return Asked(kind, answers=tuple(answers), quizzes=tuple(quizzes), **given)
-
-
-QUESTIONS = tuple(_asked(kind, **one) for kind, some in _read("questions.yaml").items() for one in some)
+QUESTIONS = tuple(Asked(kind, **one) for kind, some in _read("questions.yaml").items() for one in some)
 
 
 def make(folder: Path) -> None:

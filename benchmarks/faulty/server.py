@@ -29,7 +29,7 @@ from servers.openai_server import (
     with_texts,
 )
 
-from faulty.world import LURE, replies, signature_of
+from faulty.world import LURE, prompt_asked, replies
 
 MODEL = "openai/scripted"
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -127,7 +127,7 @@ KINDS: dict[str, Way] = {
 
 
 def _is_prompt(body: dict[str, Any]) -> bool:
-    return signature_of(body.get("messages") or []) is not None
+    return prompt_asked(body.get("messages") or []) is not None
 
 
 class Server(OpenAIServer):

@@ -4,14 +4,14 @@ Every town has a mayor, a former mayor and a country, every mayor a spouse. By a
 as they were once, and some not at all; two samples of an unknown fact never agree.
 """
 
-import ast
 import json
 import re
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
-import common  # noqa: F401
+from common import listed
+from fixtures.prompts import prompt_of
 from servers.openai_server import inputs_of
 
 LURE = "Mallory"
@@ -22,18 +22,6 @@ KNOWN, STALE = 50, 65
 
 Fields = dict[str, str]
 
-_OBJECTIVES = {
-    "Break the question": "decompose",
-    "Answer the quiz from memory": "quiz",
-    "Judge whether the two answers": "consistency",
-    "Judge whether the passage helps": "utility",
-    "Answer the question from the passages": "knowledge",
-    "Explain what the answered quizzes": "summarize",
-    "Answer the question, as briefly": "question",
-    "Reason step by step from memory": "memory",
-    "Reason step by step from the passages": "reason",
-    "Reason towards the answer one sentence": "extend",
-}
 _GOVERNS = re.compile(r"Who governs Town(\d+)\?")
 _SPOUSE = re.compile(r"To whom is ((?:Bo Mayor|Ed Former)(\d+)) married\?")
 _COUNTRY = re.compile(r"In which country does Town(\d+) lie\?")
@@ -76,59 +64,59 @@ def passages(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
             yield {"id": f"{kind}{town}", "title": f"{title}{town}", "text": text}
 
 
-def signature_of(messages: list[dict[str, Any]]) -> str | None:
-    """What a prompt asks for, by its instructions; None of a prompt that is none of the program's."""
-    system = " ".join(str(messages[0].get("content") or "").split()) if messages else ""
-    objective = system.rpartition("your objective is: ")[2]
-    return next((name for start, name in _OBJECTIVES.items() if objective.startswith(start)), None)
+def prompt_asked(messages: list[dict[str, Any]]) -> str | None:
+    """The paper's prompt that is asked, or that is like the one asked; None of what this model does not reply to."""
+    name = prompt_of(str(messages[0].get("content") or "")) if messages else None
+    name = _LIKE.get(str(name), name)
+    return name if name in _REPLIES or name == "AnswerQuiz" else None
 
 
 def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: float) -> list[Fields]:
-    asked, prompt = signature_of(messages), str(messages[-1].get("content") or "")
-    given = inputs_of(prompt)
-    if asked == "quiz":
+    asked, given = prompt_asked(messages), inputs_of(str(messages[-1].get("content") or ""))
+    if asked == "AnswerQuiz":
         draws = [index if n > 1 or temperature == 0 else 1000 + came for index in range(n)]
         return [{"answer": _remembered(given["quiz"], draw)} for draw in draws]
-    return [_reply(asked, given)] * n
+    return [_REPLIES[str(asked)](given)] * n
 
 
-def _reply(asked: str | None, given: Fields) -> Fields:
-    found, question = _listed(given.get("passages", "")), given.get("question", "")
-    if asked == "decompose":
-        return {"quizzes": json.dumps(_decomposed(question))}
-    if asked == "consistency":
-        return {"same": str(given["first_answer"].removeprefix("Mr. ") == given["second_answer"].removeprefix("Mr. "))}
-    if asked == "utility":
-        quiz, passage = given["quiz"], given["passage"]
-        match = _BRIDGE.search(quiz) or _SAME.search(quiz)
-        bridges = match and any(f"Town{number} is governed" in passage for number in match.groups())
-        return {"helpful": str(bool(bridges) or _read(quiz, [passage]) is not None)}
-    if asked == "knowledge":
-        return {"answer": _read(question, found) or _sure(question) or "unknown"}
-    if asked == "summarize":
-        quizzes = _listed(given["answered_quizzes"])
-        return {"explanation": "This follows from the quizzes.", "answer": _concluded(question, quizzes)}
-    if asked in ("question", "memory"):
-        thought = {"reasoning": "I try to remember."} if asked == "memory" else {}
-        return thought | {"answer": _remembered(question, 0)}
-    if asked == "reason":
-        return {"reasoning": "I read the passages.", "answer": _read(question, found) or _remembered(question, 0)}
-    if asked == "extend":
-        bridge = None if _listed(given.get("thoughts", "")) else _BRIDGE.search(question)
-        if bridge and (mayor := _read(f"Who governs Town{bridge[1]}?", found)):
-            return {"thought": f"Town{bridge[1]} is governed by {mayor}."}
-        return {"thought": f"So the answer is {_read(question, found) or 'unknown'}."}
-    raise LookupError("no signature of the program")
+def _found(given: Fields) -> str | None:
+    return _read(given["question"], listed(given["passages"]))
 
 
-def _listed(text: str) -> list[str]:
-    for read in (json.loads, ast.literal_eval):
-        try:
-            value = read(text)
-        except (ValueError, SyntaxError):
-            continue
-        return [str(one) for one in value] if isinstance(value, list) else [str(value)]
-    return [text] if text else []
+def _reasoned(given: Fields) -> str:
+    return _found(given) or _remembered(given["question"], 0)
+
+
+def _alike(given: Fields) -> bool:
+    return given["first_answer"].removeprefix("Mr. ") == given["second_answer"].removeprefix("Mr. ")
+
+
+def _helps(quiz: str, passage: str) -> bool:
+    match = _BRIDGE.search(quiz) or _SAME.search(quiz)
+    bridges = match and any(f"Town{number} is governed" in passage for number in match.groups())
+    return bool(bridges) or _read(quiz, [passage]) is not None
+
+
+def _thought(given: Fields) -> str:
+    bridge = None if listed(given["thoughts"]) else _BRIDGE.search(given["question"])
+    if bridge and (mayor := _read(f"Who governs Town{bridge[1]}?", listed(given["passages"]))):
+        return f"Town{bridge[1]} is governed by {mayor}."
+    return f"So the answer is {_found(given) or 'unknown'}."
+
+
+_LIKE = {"AnswerQuizIfSure": "AnswerQuiz", "DraftQuizzes": "DecomposeQuestion", "AnswerAndCite": "AnswerWithKnowledge"}
+_REPLIES: dict[str, Callable[[Fields], Fields]] = {
+    "DecomposeQuestion": lambda given: {"quizzes": json.dumps(_decomposed(given["question"]))},
+    "JudgeConsistency": lambda given: {"same": str(_alike(given))},
+    "JudgeUtility": lambda given: {"helpful": str(_helps(given["quiz"], given["passage"]))},
+    "AnswerWithKnowledge": lambda given: {"answer": _found(given) or _sure(given["question"]) or "unknown"},
+    "Summarize": lambda given: {"explanation": "This follows from the quizzes.", "answer": _concluded(given)},
+    "AnswerQuestion": lambda given: {"answer": _remembered(given["question"], 0)},
+    "ReasonFromMemory": lambda given: {"reasoning": "I try to remember.", "answer": _remembered(given["question"], 0)},
+    "ReasonWithKnowledge": lambda given: {"reasoning": "I read the passages.", "answer": _reasoned(given)},
+    "ExtendReasoning": lambda given: {"thought": _thought(given)},
+}
+"""What it says to each prompt but `AnswerQuiz`, to which further samples are further draws."""
 
 
 def _decomposed(question: str) -> list[str]:
@@ -195,7 +183,8 @@ def _read(question: str, texts: list[str]) -> str | None:
     return _composed(question, lambda quiz: _read(quiz, texts))
 
 
-def _concluded(question: str, quizzes: list[str]) -> str:
+def _concluded(given: Fields) -> str:
+    question, quizzes = given["question"], listed(given["answered_quizzes"])
     answers = [quiz.rpartition("? ")[2].strip() for quiz in quizzes]
     if _SAME.search(question):
         return "unknown" if len(answers) < 2 else "yes" if answers[0] == answers[1] else "no"

@@ -98,6 +98,12 @@ def test_what_a_failure_changed_is_failed_or_marked_and_no_failure_is_a_mistake(
     assert faults.programming_errors(run(given)).broken == mistaken
 
 
+def test_a_question_without_a_line_and_one_with_two_are_found(tmp_path):
+    (tmp_path / "run.jsonl").write_text('{"header": {}}\n{"id": "q1"}\n{"id": "q1"}\n')
+    lost, twice = faults.whole(tmp_path / "run.jsonl", ["q0", "q1"])
+    assert (lost.broken, twice.broken) == (["q0"], ["q1: 2 lines"])
+
+
 def test_a_healed_run_has_the_same_answers_figures_and_no_marks():
     assert [check.broken for check in faults.healed(run(line()), run(line()))] == [[], [], []]
     answers, marks, figures = faults.healed(run(line("Bo", note="LMTimeoutError")), run(line()))

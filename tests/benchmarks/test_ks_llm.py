@@ -1,8 +1,11 @@
 import json
+import sys
 
 import ks_llm
 import numpy as np
 import pytest
+
+from keqa.programs.stages.selection import DistanceMeter
 
 RECORD = {
     "_id": "q",
@@ -51,3 +54,16 @@ def test_what_is_measured_of_a_question(context):
 def test_written_triples_select_and_the_question_does_where_there_is_none(context, written, selected):
     found = dict(ks_llm.selections(context, measuring(**{"Carmouth mayor ?": 1}), written))
     assert found["written triples"][ks_llm.KEPT.index(1)] == selected
+
+
+def test_the_tables_without_a_model(tmp_path, monkeypatch, capsys):
+    for file in ks_llm.SETS.values():
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(json.dumps([RECORD]))
+    monkeypatch.setattr(ks_llm, "DistanceMeter", lambda embedder, distance: DistanceMeter(None, distance))
+    monkeypatch.setattr(sys, "argv", ["ks_llm.py", "--data", str(tmp_path)])
+    ks_llm.main()
+    out = capsys.readouterr().out
+    assert "hotpotqa: 1 questions, 3.0 sentences each" in out
+    assert out.count("MiniLM, cosine") == 6
+    assert out.count("Euclid and cosine select other sentences at k=2 for 0 questions") == 2

@@ -1,4 +1,5 @@
 import json
+import shutil
 import signal
 import sys
 import textwrap
@@ -12,44 +13,7 @@ from servers.process import script
 from keqa.retrievers import Passage
 
 # A library with the interface of sentence-transformers whose models need no weights, here and in other processes.
-LIBRARY = '''
-import os, signal, zlib
-import numpy as np
-
-CALLS = []
-LEFT = int(os.environ.get("KILLED_AFTER", 10**9))
-
-class SentenceTransformer:
-    """Counts words into places that depend on the model's name; a prompt is one more text in front.
-
-    The names of a pair end in -question and -passage.
-    """
-
-    def __init__(self, name):
-        if "absent" in name:
-            raise OSError("no such model")
-        self.name, self.width = name, 24 if "wide" in name else 16
-        self.prompts = {"query": "ask: ", "passage": "read: "} if "prompted" in name else {"query": "", "document": ""}
-        self.similarity_fn_name = "dot" if "dot" in name else "cosine"
-
-    def encode(self, texts, *, convert_to_numpy, normalize_embeddings, show_progress_bar, prompt=None):
-        global LEFT
-        if LEFT == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        LEFT -= 1
-        CALLS.append((self.name, prompt, list(texts)))
-        rows = np.zeros((len(texts), self.width), np.float64)
-        seed = self.name.removesuffix("-question").removesuffix("-passage")
-        for row, text in zip(rows, texts):
-            for word in ((prompt or "") + text).lower().split():
-                row[zlib.crc32((seed + word.strip(".,:?")).encode()) % self.width] += 1
-            row[0] += 0.01
-        if normalize_embeddings:
-            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows
-
-    encode_query = encode_document = encode
-'''
+LIBRARY = Path(__file__).parents[1] / "fixtures" / "library" / "sentence_transformers" / "__init__.py"
 
 # A process that is killed begins no second one to read documents with.
 READING_HERE = """
@@ -118,7 +82,7 @@ def altered():
 def library(monkeypatch):
     """The library in this process; its `CALLS` say what was encoded."""
     module = ModuleType("sentence_transformers")
-    exec(LIBRARY, module.__dict__)
+    exec(LIBRARY.read_text(), module.__dict__)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     # A model that an earlier test opened may not be collected yet, and would be asked in place of this library's.
     monkeypatch.setattr("keqa.retrievers.embedding._open", weakref.WeakValueDictionary())
@@ -128,8 +92,7 @@ def library(monkeypatch):
 @pytest.fixture
 def other_process(tmp_path):
     """Runs code in a process that has the library and is killed in the call after so many."""
-    (tmp_path / "site" / "sentence_transformers").mkdir(parents=True)
-    (tmp_path / "site" / "sentence_transformers" / "__init__.py").write_text(LIBRARY)
+    shutil.copytree(LIBRARY.parents[1], tmp_path / "site")
 
     def run(code, killed_after, *arguments):
         return script(READING_HERE + code, arguments, tmp_path / "site", {"KILLED_AFTER": str(killed_after)})
