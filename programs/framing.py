@@ -21,12 +21,12 @@ _READ = frozenset(
 _ANSWER = frozenset("answer answers antwort lautet réponse respuesta".split())
 _GUESSED = frozenset("think believe seems appears".split())
 _FROM = frozenset("according based given laut gemäß selon après según acuerdo".split())
-_SURE = frozenset("sure certainly course natürlich gerne".split())
+_SURE = frozenset("sure certainly natürlich gerne".split())
 _SAID = frozenset(
     "state states stated say says said mention mentions mentioned indicate indicates indicated show shows provided "
     "described found note bereitgestellten gegebenen vorliegenden angegebenen fournis fournies donnés proporcionados "
     "proporcionadas proporcionado proporcionada".split()
-).union(_ANSWER, _GUESSED, _FROM, _SURE - {"course"})
+).union(_ANSWER, _GUESSED, _FROM, _SURE)
 _POLITE = frozenset(
     "hope helps help let know question questions other further anything else feel free ask great".split()
 )
@@ -49,9 +49,9 @@ _MARK = re.compile(
     r"[”\"'’»]?\s*([,:，：!]+)(?!\s*(?:(?:on|auf)\s+)?(?:page|paragraph|section|line|seite|absatz|satz)\b)", re.I
 )
 _BEFORE_NUMBER = re.compile(r"\s+(?=\d)")
-# What asks for something, or under which condition something holds.
-_ASKING = re.compile(
-    r"(?:if|state|say|mention|indicate|show|provided|given\s+that|answer\s+(?:the|all|any|your|this|these))\b",
+# What asks for something, under which condition something holds, or that somebody says.
+_NO_FRAME = re.compile(
+    r"[“\"„«]|(?:if|state|say|mention|indicate|show|provided|given\s+that|answer\s+(?:the|all|any|your|this|these))\b",
     re.IGNORECASE,
 )
 _UNSPACED_FRAME = re.compile(
@@ -122,7 +122,7 @@ def _without_frame(sentence: str) -> str:
     if unspaced := _UNSPACED_FRAME.match(sentence):
         return sentence[unspaced.end() :]
     end, before, unnumbered = 0, list[str](), _unnumbered(sentence)
-    for found in () if _ASKING.match(sentence) else _WORD.finditer(unnumbered):
+    for found in () if _NO_FRAME.match(sentence) else _WORD.finditer(unnumbered):
         word = found[0].casefold()
         # A title goes on: “The Answer Is You”.
         if word not in _READ | _SAID | _BESIDE or (word in _IS and found.start() and found[0][0].isupper()):
@@ -148,7 +148,7 @@ def _ends_frame(words: Sequence[str], mark: str, *, numbered: bool, framed: bool
         return answers or (before[-1:] in (["it"], ["that"], ["es"]) and (framed or (said and (read or guessed))))
     if word in _THAT:
         return said and (read or guessed)
-    sure = len(words) <= 2 and word in _SURE
+    sure = _is_assent(words)
     if mark.strip(",，"):
         return answers or sure or (read and said)
     attributed = read and (not _FROM.isdisjoint(words) or (said and words[0] in ("as", "in", "from")))
@@ -158,13 +158,21 @@ def _ends_frame(words: Sequence[str], mark: str, *, numbered: bool, framed: bool
 def _is_frame(sentence: str, *, alone: bool) -> bool:
     """Whether a sentence says nothing but that an answer was found, or is offered; alone on its line it has to end."""
     words, numbered = _words(sentence), _unnumbered(sentence) != sentence
-    if _LISTED.match(sentence) or _ASKING.match(sentence) or not (_READ | _SAID | _POLITE | _BESIDE).issuperset(words):
+    if (
+        _LISTED.match(sentence)
+        or _NO_FRAME.match(sentence)
+        or not (_READ | _SAID | _POLITE | _BESIDE).issuperset(words)
+    ):
         return False
     if alone and not numbered and not sentence.endswith((".", "!", ":", "。", "！", "：")):
         return False
     polite = not _POLITE.isdisjoint(words) and sum(word in _POLITE | _READ for word in words) > 1
     told = not _SAID.isdisjoint(words) and (len(words) > 2 or not _ANSWER.isdisjoint(words))
-    return polite or told or (numbered and len(words) > 1) or (bool(words) and _SURE.union(["of"]).issuperset(words))
+    return polite or told or (numbered and len(words) > 1) or _is_assent(words)
+
+
+def _is_assent(words: Sequence[str]) -> bool:
+    return [*words] == ["of", "course"] or (len(words) == 1 and words[0] in _SURE)
 
 
 def _names_source(text: str) -> bool:

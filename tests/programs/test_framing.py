@@ -37,6 +37,7 @@ ASKED = "Where is the town of Isburg?"
         ("“I think, therefore I am”", "I think, therefore I am"),
         ("According to the documents, Acme Inc.", "Acme Inc."),
         ("Sure, the answer is the U.S.", "the U.S."),
+        ("Of course! Berlin", "Berlin"),
         ("Answer: The excerpts are from Berlin.", "The excerpts are from Berlin"),
     ],
 )
@@ -81,6 +82,8 @@ def test_what_stands_around_an_answer_is_no_part_of_it(reply, said):
         "It chooses based on the context",
         "Use the format which is described in the documents",
         "The information provided is confidential",
+        "“Sure,” the voice answered.",
+        "The course, typically a long one",
         # Titles.
         "Believe Me, Xantippe",
         "The Answer Is Blowin' in the Wind",
