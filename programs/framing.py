@@ -20,7 +20,7 @@ _READ = frozenset(
 )
 _ANSWER = frozenset("answer answers antwort lautet réponse respuesta".split())
 _GUESSED = frozenset("think believe seems appears".split())
-_FROM = frozenset("according based given laut gemäß selon après según acuerdo".split())
+_FROM = frozenset("according based given laut gemäss selon après según acuerdo".split())
 _SURE = frozenset("sure certainly natürlich gerne".split())
 _SAID = frozenset(
     "state states stated say says said mention mentions mentioned indicate indicates indicated show shows provided "
@@ -28,13 +28,13 @@ _SAID = frozenset(
     "proporcionadas proporcionado proporcionada".split()
 ).union(_ANSWER, _GUESSED, _FROM, _SURE)
 _POLITE = frozenset(
-    "hope helps help let know question questions other further anything else feel free ask great".split()
+    "hope helps help let know question questions other further anything else need feel free ask great".split()
 )
 _BESIDE = frozenset(
     "the a an this that these it its is are was were be as to in on of from by for at i my we you your me if have any "
-    "so therefore thus hence final correct short clearly explicitly above following available course please der die "
-    "das den dem des auf diese deine ihre nach aus zu dass ist le la les l d de du à cette votre dans que est el los "
-    "las una esta su con en es".split()
+    "here so therefore thus hence final correct short clearly explicitly above following available course please "
+    "der die das den dem des auf diese deine ihre nach aus zu dass ist le la les l d de du à cette votre dans que "
+    "est el los las una esta su con en es".split()
 )
 _THAT = frozenset("that dass que".split())
 _IS = frozenset("is are was were ist est es lautet".split())
@@ -145,7 +145,9 @@ def _ends_frame(words: Sequence[str], mark: str, *, numbered: bool, framed: bool
     read, answers, said, guessed = (not kind.isdisjoint(words) for kind in (_READ, _ANSWER, _SAID, _GUESSED))
     if word in _IS:
         # What is provided, or found, is no answer yet.
-        return answers or (before[-1:] in (["it"], ["that"], ["es"]) and (framed or (said and (read or guessed))))
+        told = framed or (said and (read or guessed))
+        inverted = read and words[0] in ("laut", "gemäss")
+        return answers or inverted or (told and before[-1:] in ([], ["it"], ["that"], ["es"]))
     if word in _THAT:
         return said and (read or guessed)
     sure = _is_assent(words)

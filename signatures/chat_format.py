@@ -3,11 +3,12 @@
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
 marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
-``True.`` for ``True``, ``yes`` for ``Yes``, a verdict with its reason behind it, a list in Markdown or of questions in lines, quotations in the texts of a list whose marks are not
-escaped. A marker in the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a
-field that is named twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also
-follow the last value on its line, at the very end of a reply, for weak models write it there and it gives no field a
-value. Where an input is named behind it the model has begun to ask itself, which says nothing.
+``True.`` for ``True``, ``yes`` for ``Yes``, a verdict with its reason behind it, a list in Markdown or of questions in
+lines, quotations in the texts of a list whose marks are not escaped. A marker in the middle of a line is a part of the
+text, such as a passage that is quoted and refused, and of a field that is named twice the last value counts: what a
+reply quotes is not what it says. ``completed`` alone may also follow the last value on its line, at the very end of a
+reply, for weak models write it there and it gives no field a value. Where an input is named behind it the model has
+begun to ask itself, which says nothing.
 
 A reply without any marker is read where it has all fields, and but for thoughts and politeness nothing before the first
 of them, in another format: a JSON object, XML, headings or labels.

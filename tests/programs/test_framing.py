@@ -38,6 +38,10 @@ ASKED = "Where is the town of Isburg?"
         ("According to the documents, Acme Inc.", "Acme Inc."),
         ("Sure, the answer is the U.S.", "the U.S."),
         ("Of course! Berlin", "Berlin"),
+        ("Laut den Unterlagen ist es Berlin.", "Berlin"),
+        ("Gemäß den Dokumenten: Berlin", "Berlin"),
+        ("Según los documentos, es Berlin.", "Berlin"),
+        ("Here is the answer: Berlin. Let me know if you need anything else.", "Berlin"),
         ("Answer: The excerpts are from Berlin.", "The excerpts are from Berlin"),
     ],
 )
