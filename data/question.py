@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any, Final, Literal, Self, cast, get_args
 
 from keqa.errors import InputError
+from keqa.retrievers.splitting import without_stop
 from keqa.retrievers.text import plain
 
 AnswerType = Literal["short", "yes/no", "choice"]
@@ -240,8 +241,8 @@ def resolvable(quizzes: Sequence[Quiz]) -> set[int]:
 def resolved_text(quiz: Quiz, answers: Mapping[int, str | None]) -> str | None:
     """Put answers in the places of references, in one pass, so that a ``#1`` within an answer stays what it is.
 
-    The stop that an answer ends with ends no part of the quiz.
+    The stop that an answer ends with ends no part of the quiz; that of an abbreviation is a part of a name.
     """
     if any(answers.get(number) is None for number in quiz.depends_on):
         return None
-    return _REFERENCE.sub(lambda match: re.sub(r"(?<=\w)[.。]$", "", str(answers[_number(match[1])])), quiz.text)
+    return _REFERENCE.sub(lambda match: without_stop(str(answers[_number(match[1])])), quiz.text)

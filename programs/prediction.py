@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
 import dspy
@@ -31,8 +32,17 @@ from keqa.programs.sentences import as_written, differing_value, newer, sentence
 from keqa.programs.unanswered import answer_text, lines_of
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
+# Where what was imported from here is now: earlier examples of methods import it, and pickled errors name it.
+_MOVED = {"RecordBuilder": "keqa.programs.stage", "UnansweredError": "keqa.programs.calls.errors"}
 _SOURCES = 5
 _LONGEST = 300
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MOVED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MOVED[name]), name)
 
 
 class AnswerPrediction(dspy.Prediction):

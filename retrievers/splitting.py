@@ -205,6 +205,15 @@ def stripped_sentences(text: str) -> list[str]:
     return [sentence.strip() for sentence in sentences(text)]
 
 
+def without_stop(text: str) -> str:
+    """A text without the stop at its end, but for that of an abbreviation: “Acme Inc.” and “the U.S.” keep theirs."""
+    bare = text.removesuffix(".").removesuffix("。")
+    word = bare[bare.rfind(" ") + 1 :].lstrip(_OPENING)
+    initials = _INITIALS.fullmatch(word) and ("." in word or (len(word) == 1 and bare[-3:-1] == ". "))
+    open_ended = not word or word.endswith((".", "。")) or initials or word.lower() in _ABBREVIATIONS | _TITLES
+    return text if open_ended else bare
+
+
 def _ends(line: str, mark: re.Match[str]) -> bool:
     """Whether a sentence ends with a mark and what follows it belongs to another."""
     marks, following = mark.group(1, 2)

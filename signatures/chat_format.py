@@ -3,11 +3,12 @@
 Prompts are DSPy's, byte for byte, for the shipped model is trained on them. Replies are read as DSPy reads them, after
 the small slips of weak models are mended, which no prompt cures and which lose nothing: a value on the line of its
 marker, spaces lost in a marker, ``completed`` on the line of the last value, code fences around a reply or a value,
-``True.`` for ``True``, ``yes`` for ``Yes``, a verdict with its reason behind it, a list in Markdown or of questions in lines, quotations in the texts of a list whose marks are not
-escaped. A marker in the middle of a line is a part of the text, such as a passage that is quoted and refused, and of a
-field that is named twice the last value counts: what a reply quotes is not what it says. ``completed`` alone may also
-follow the last value on its line, at the very end of a reply, for weak models write it there and it gives no field a
-value. Where an input is named behind it the model has begun to ask itself, which says nothing.
+``True.`` for ``True``, ``yes`` for ``Yes``, a verdict with its reason behind it, a list in Markdown or of questions in
+lines, quotations in the texts of a list whose marks are not escaped. A marker in the middle of a line is a part of the
+text, such as a passage that is quoted and refused, and of a field that is named twice the last value counts: what a
+reply quotes is not what it says. ``completed`` alone may also follow the last value on its line, at the very end of a
+reply, for weak models write it there and it gives no field a value. Where an input is named behind it the model has
+begun to ask itself, which says nothing.
 
 A reply without any marker is read where it has all fields, and but for thoughts and politeness nothing before the first
 of them, in another format: a JSON object, XML, headings or labels.
@@ -48,11 +49,17 @@ _BRACKETS, _HASHES = "[［⟦〚", "#＃"
 _BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
 _MARK = re.compile(rf"[\{_BRACKETS}{_HASHES}]")
 _OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
-# Behind a short answer a line that names something else, such as an explanation that nobody asked for.
-_FURTHER = re.compile(r"\n[^\S\n]*(?=#+\s|\*\*\w+:?\*\*|[A-Za-z]+:\s)")
-# Thoughts, and a line such as "Sure! Here is the answer:".
+# Behind a short answer a line that names what nobody asked for. Lines of an answer's own may be named, too.
+_FURTHER = re.compile(
+    r"\n[ \t]*+(?=[#*][#* \t]*+(?:explanation|reason(?:ing)?|rationale|justification|evidence|sources?|references?|"
+    r"confidence|notes?)\b|(?:explanation|reasoning|rationale|justification|evidence|sources?|confidence):)",
+    re.IGNORECASE,
+)
+# Thoughts, and a line such as "Sure! Here is the answer:", which says of no passage that it is read out.
 _BEFOREHAND = re.compile(
-    r"\A\s*(?:<think>(?s:.*?)</think>\s*)?(?:(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}[.:!]\s*\n+)?",
+    r"\A\s*(?:<think>(?s:.*?)</think>\s*)?(?:(?=sure|certainly|of course|okay|here)"
+    r"(?:(?:sure|certainly|of|course|okay|here|s|is|the|my|your|a|an|in|as|to|requested|final|short|response|answer|"
+    r"output|result|reply|json|xml|object|format|question)\b[^\w\n]*+)++\n\s*)?",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
@@ -61,10 +68,12 @@ _VERDICT_CHARS = 1_000
 _REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
 _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
 _ITEM = re.compile(r"(?:(?:[-*•]|(?:(?:Quiz|Question|Step)\s+)?(\d+)[.):])\s+|(\d+)[、．]\s*)(.+)", re.IGNORECASE)
-_NUMBERED = re.compile(r"(?=.*[0-9])(?:[\s\[\]#.,;&]|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*", re.IGNORECASE)
-# What parts a verdict from its reason, and one sentence from the next.
-_REASON = re.compile(r"[,.:;!，。：；！\n]|\s[-–—]\s")
-_SENTENCE = re.compile(r"[.!?。！？\n]\s*")
+_NUMBERED = re.compile(
+    r"(?=.*[0-9])(?!(?s:.*)[0-9]\.[0-9])(?:[\s\[\]#.,;&]|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*", re.IGNORECASE
+)
+# What parts a verdict from its reason, and what may stand before another verdict there.
+_REASON = re.compile(r"[,.:;!?，。：；！？\n]|\s[-–—]\s")
+_HEDGE = re.compile(r"\A\s*(?:(?:or|but|rather|so|then|actually|maybe|perhaps|wait|hence|thus|therefore)\s+)*+", re.I)
 # Marks as they are typed in Chinese.
 _WIDE_LIST = re.compile(r"\A\s*[［【]([^［【］】]*)[］】]\s*\Z")
 _WIDE_COMMA = re.compile(r"""(?<=["'])\s*[，、]\s*(?=["'])""")
@@ -196,9 +205,7 @@ def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
     """The text of each output field that a reply names; of one named twice the last."""
     found: dict[str, str] = {}
     outputs = signature.output_fields
-    for name, start, end in sections(reply):
-        if COMPLETED in found and name in signature.input_fields and found.keys() >= outputs.keys():
-            break
+    for name, start, end in _own_sections(signature, reply):
         text = reply[start:end]
         if end == len(reply):
             text = without_completed(_unfenced(text))
@@ -206,26 +213,47 @@ def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
     return {name: found[name] for name in outputs if name in found} or _values_otherwise(tuple(outputs), reply)
 
 
+def _own_sections(signature: type[dspy.Signature], reply: str) -> list[ReplyField]:
+    """The fields of a reply without those that it asks itself: behind all outputs and its end an input is named.
+
+    A reply may quote as much before it answers; then it has said something before, or not all of it again.
+    """
+    fields, own = list(sections(reply)), [*signature.output_fields, COMPLETED]
+    names = [field.name for field in fields]
+    behind = names[len(own) :]
+    again = [name for name in behind if name in own]
+    asks_itself = names[: len(own)] == own and behind and behind[0] in signature.input_fields
+    begins = asks_itself and again[:1] in ([], own[:1]) and _MARKER.match(reply.lstrip())
+    return fields[: len(own)] if begins else fields
+
+
 def _values_otherwise(names: tuple[str, ...], reply: str) -> dict[str, str]:
     """The texts of all fields of a reply that begins with the first of them, in another format than the one asked."""
-    text = _unfenced(_BEFOREHAND.sub("", reply))
+    text = without_completed(_unfenced(_BEFOREHAND.sub("", reply)))
     if text.startswith("{"):
         try:
             found = parse_json(text, "it", max_depth=_REPAIRED_BRACKETS)
         except ConfigurationError:
             return {}
-        whole = isinstance(found, dict) and found.keys() >= {*names}
-        return {
-            name: found[name] if isinstance(found[name], str) else json.dumps(found[name]) for name in names if whole
-        }
+        if not isinstance(found, dict) or any(found.get(name) is None for name in names):
+            return {}
+        texts = {name: _as_text(found[name]) for name in names}
+        # What is escaped in JSON may be half a character.
+        return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
     marks = list(_label(names).finditer(text))
     named = [mark["name"].casefold() for mark in marks]
     if not marks or marks[0].start() or named not in ([*names], [*names, COMPLETED]):
         return {}
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
-    values = {mark["name"].casefold(): text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
-    brief = {name: _FURTHER.split(values[name], maxsplit=1)[0] for name in _BRIEF if name in values}
-    return {name: text.removesuffix(f"</{name}>") for name, text in (values | brief).items() if name in names}
+    values = {}
+    for name, mark, end in zip(names, marks, ends, strict=False):
+        value = re.split(rf"</{name}\s*+>", text[mark.end() : end], maxsplit=1, flags=re.IGNORECASE)[0]
+        values[name] = (_FURTHER.split(value, maxsplit=1)[0] if name in _BRIEF else value).strip()
+    return values
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @lru_cache(maxsize=256)
@@ -233,7 +261,9 @@ def _label(names: tuple[str, ...]) -> re.Pattern[str]:
     """What begins a line that names a field: ``## answer``, ``**Answer:**``, ``[ ## ANSWER ## ]``, ``<answer>``."""
     name = "|".join(map(re.escape, (*names, COMPLETED)))
     opened = r"[^\S\n]*+(?=[*\[#<]|\w+[^\S\n]*:)[ \t*\[#<]*+"
-    return re.compile(rf"^{opened}(?P<name>{name})\b[ \t*\]#>:]*+", re.MULTILINE | re.IGNORECASE)
+    return re.compile(
+        rf"^{opened}(?P<name>{name})\b(?=[ \t]*+(?:[*\]#>:]|$))[ \t*\]#>:]*+", re.MULTILINE | re.IGNORECASE
+    )
 
 
 def _unfenced(value: str) -> str:
@@ -258,8 +288,8 @@ def _value(value: str, annotation: Any) -> str:
     if len(value) > _VERDICT_CHARS:
         raise ValueError(f"{len(value):,} characters")
     bare = value.strip().strip("*`\"'").rstrip(".!。！").strip()
-    meant, *others = (_option(_REASON.split(part, maxsplit=1)[0], allowed) for part in _SENTENCE.split(bare))
-    # A sentence behind the reason may take the verdict back.
+    meant, *others = (_option(_HEDGE.sub("", part), allowed) for part in _REASON.split(bare))
+    # What stands behind the verdict may take it back.
     meant = _option(bare, allowed) or (meant if all(other in ([], meant) for other in others) else [])
     return meant[0] if len(meant) == 1 else value
 

@@ -79,6 +79,10 @@ def test_references_are_resolved_in_one_pass_and_only_where_there_is_an_answer()
     assert quiz.depends_on == (10, 1)
     # An answer that looks like a reference stays what it is.
     assert resolved_text(quiz, {1: "#2", 2: "Cy", 10: "Bo"}) == "Is Bo older than #2?"
+    named = Quiz(2, "Who leads #1?", (1,))
+    assert [resolved_text(named, {1: one}) for one in ("Isburg.", "伊斯堡。", "Acme Inc.", "the U.S.", "...")] == [
+        f"Who leads {one}?" for one in ("Isburg", "伊斯堡", "Acme Inc.", "the U.S.", "...")
+    ]
     assert resolved_text(Quiz(2, "When was #1 born?", (1,)), {1: None}) is None
     assert resolved_text(Quiz(2, "When was #7 born?", (7,)), {}) is None
     assert references("＃1 的妻子是谁? # 2 of#3") == (1, 2, 3)

@@ -38,6 +38,15 @@ ASKED = "Where is the town of Isburg?"
         ("資料によると、ベルリン", "ベルリン"),
         ("- Berlin", "Berlin"),
         ('"Berlin"', "Berlin"),
+        ("“I think, therefore I am”", "I think, therefore I am"),
+        ("According to the documents, Acme Inc.", "Acme Inc."),
+        ("Sure, the answer is the U.S.", "the U.S."),
+        ("Of course! Berlin", "Berlin"),
+        ("Laut den Unterlagen ist es Berlin.", "Berlin"),
+        ("Gemäß den Dokumenten: Berlin", "Berlin"),
+        ("Según los documentos, es Berlin.", "Berlin"),
+        ("Here is the answer: Berlin. Let me know if you need anything else.", "Berlin"),
+        ("Answer: The excerpts are from Berlin.", "The excerpts are from Berlin"),
     ],
 )
 def test_what_stands_around_an_answer_is_no_part_of_it(reply, said):
@@ -67,6 +76,39 @@ def test_what_stands_around_an_answer_is_no_part_of_it(reply, said):
         "-3",
         "No. This is not stated in the documents.",
         f"According to the documents, {'a' * 2_000}",
+        # A condition, and what somebody has to do.
+        "Provided that the form is signed.",
+        "Provided the documents are complete, yes",
+        "Given that it rains, indoors",
+        "If the answer is known, after a day",
+        "Show your documents, then sign the book.",
+        # Where something stands, and as what.
+        "It is described in Article 5, paragraph 2.",
+        "GDPR (Article 17)",
+        "Passports serve as documents.",
+        "Dates are stored as text",
+        "It chooses based on the context",
+        "Use the format which is described in the documents",
+        "The information provided is confidential",
+        "“Sure,” the voice answered.",
+        "The course, typically a long one",
+        # Titles.
+        "Believe Me, Xantippe",
+        "The Answer Is Blowin' in the Wind",
+        "Think, talk, act",
+        "Given, West Virginia",
+        "Help! I Need Somebody",
+        "Let It Be. Yesterday.",
+        # Lists and code.
+        "File\nEdit\nHelp",
+        "- id\n- question\n- answer",
+        "id\nquestion\nanswer",
+        "search(context, question)",
+        "SMS (short texts)",
+        "```\nfound\nthe answer:\n```",
+        "- 3 °C",
+        "根据文件的要求，须签字",
+        "根据上下文推断词义",
     ],
 )
 def test_an_answer_stays_as_it_is(answer):
@@ -80,13 +122,23 @@ def test_an_answer_stays_as_it_is(answer):
         "The answer is not stated in the passages.",
         "Based on the provided context, I cannot answer the question. I hope this helps!",
         "Laut den Dokumenten ist das nicht bekannt.",
+        "Answer: The excerpts are silent on the pension plan.",
+        "Laut den Dokumenten k. A.",
     ],
 )
 def test_a_refusal_stays_one(refusal):
     assert is_abstention(stated(refusal, ASKED))
 
 
-@pytest.mark.parametrize("part", ["according to the ", "(source ", "as ", " ", "the answer is ", "(", "passage 1 and "])
+def test_what_answers_in_words_of_the_question_stays():
+    said = "The notice period in days is 30."
+    assert stated(said, "notice period in days") == said
+    assert stated("“Notice period in days”? 30", "notice period in days?") == "30"
+
+
+@pytest.mark.parametrize(
+    "part", ["according to the ", "(source ", "as ", " ", "the answer is ", "(", "passage 1 and ", ", ", " – "]
+)
 def test_no_reply_takes_long(part):
     start = time.process_time()
     stated(part * (1_000 // len(part)), ASKED)

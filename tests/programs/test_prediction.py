@@ -8,7 +8,8 @@ import pickle
 import pytest
 from fixtures.replies import Replies
 
-from keqa.programs import KEQA
+import keqa
+from keqa.programs import KEQA, prediction
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.prediction import (
     AnswerPrediction,
@@ -19,6 +20,7 @@ from keqa.programs.prediction import (
     with_supporting_sentences,
 )
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.stage import RecordBuilder
 from keqa.programs.stages.documents import contradicting
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_QUESTION
 
@@ -69,6 +71,15 @@ def passage(name, text="Text.", *, kept=True, **place):
     return PassageVerdict(
         passage_id=name, title="Report", text=text, score=1, verdict="helpful", kept=kept, why="", **place
     )
+
+
+def test_what_has_moved_is_found_where_it_was():
+    # What the version before pickled, and what its docs/extending.md imported.
+    written = b"ckeqa.programs.prediction\nUnansweredError\n(S'answer'\nS'Mute'\nS'no reply'\ntR."
+    assert (type(pickle.loads(written)), pickle.loads(written).cause) == (keqa.UnansweredError, "Mute")
+    assert prediction.RecordBuilder is RecordBuilder
+    with pytest.raises(AttributeError, match="has no attribute 'Recorder'"):
+        _ = prediction.Recorder
 
 
 def test_the_sources_of_a_fallback_are_those_of_the_question_itself():

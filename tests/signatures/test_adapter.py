@@ -114,6 +114,17 @@ OTHERWISE = [
         (Judge, "[[ ## same ## ]]\nNo. The first says nothing.", False),
         *((Judge, f"[[ ## same ## ]]\nTrue. {said}", None) for said in ("No, wait.", "But no:\nFalse.")),
         *((Judge, f"[[ ## same ## ]]\n{said}", None) for said in ("No one knows", "Both say so. Yes.", "Yes and no.")),
+        *(
+            (Judge, f"[[ ## same ## ]]\n{said}", None)
+            for said in (
+                "True, False",
+                "Yes: no",
+                "no, wait: yes",
+                "True. Actually, no.",
+                "True, or rather False",
+                "不，是",
+            )
+        ),
         (Pick, "[[ ## reasoning ## ]]\nBoth\n[[ ## label ## ]] Yes.\n[[ ## completed ## ]]", "yes"),
         (Items, '[[ ## items ## ]]\n```json\n["a", "b"]\n```\n[[ ## completed ## ]]', ["a", "b"]),
         # A long list has to be JSON.
@@ -131,7 +142,7 @@ OTHERWISE = [
         (Items, '[[ ## items ## ]]\n{"items": ["a", "b"]}', ["a", "b"]),
         (Items, '[[ ## items ## ]]\n[{"item": "a"}, {"item": "b"}]', ["a", "b"]),
         *((Numbers, f"[[ ## numbers ## ]]\n{said}", [1, 3]) for said in ("1, 3", "[1], [3]", "Passages 1 and 3.")),
-        *((Numbers, f"[[ ## numbers ## ]]\n{said}", None) for said in ("1-3", "none", "line 1")),
+        *((Numbers, f"[[ ## numbers ## ]]\n{said}", None) for said in ("1-3", "none", "line 1", "1.5", "[1.5]")),
         # Marks as they are typed in Chinese.
         *((Judge, f"[[ ## same ## ]]\n{verdict}", True) for verdict in ("是。", "True。")),
         (Judge, "[[ ## same ## ]]\n否", False),
@@ -148,10 +159,35 @@ OTHERWISE = [
             for reply in ("A passage says:\nanswer: Paris", 'It says {"answer": "Paris"}', "the answer")
         ),
         *((Reasoned, reply, None) for reply in ("Answer: Paris", '{"answer": "Paris"}', "Answer: a\nReasoning: b")),
+        # What is read out is no answer, nor is a heading that only begins like a field.
+        *(
+            (Answer, f"{said}\n\n{quoted}", None)
+            for said in ("Here is what the document says:", "Sure! Passage 1 reads:", "Here is a quotation:")
+            for quoted in ("Answer: Oslo", '{"answer": "Oslo"}', "<answer>Oslo</answer>")
+        ),
+        *((Answer, reply, None) for reply in ('{"answer": null}', "# Answer key\nOslo", "## Answer to them\nOslo")),
+        # What an answer says in lines of its own, or half of a character, loses no line and stops nothing.
+        (Answer, "Answer:\nMonday: 9 to 5\nTuesday: closed", "Monday: 9 to 5\nTuesday: closed"),
+        (Answer, '{"answer": ["Zürich", "柏林"]}', '["Zürich", "柏林"]'),
+        (Answer, r'{"answer": "a\ud800"}', "a?"),
+        (Answer, "<Answer>Paris</Answer> I hope this helps!", "Paris"),
+        (Answer, f"Answer: Paris {END}", "Paris"),
         # Behind its end a model that asks itself the next question says nothing.
         (
             Answer,
             f"[[ ## answer ## ]]\nParis\n{END}\n\n[[ ## question ## ]]\nWho?\n\n[[ ## answer ## ]]\nAnn\n{END}",
+            "Paris",
+        ),
+        # It may also have read that out before it answers.
+        (
+            Answer,
+            f"A passage says:\n[[ ## answer ## ]]\nOslo\n{END}\n[[ ## question ## ]]\nWho?\n[[ ## answer ## ]]\nParis",
+            "Paris",
+        ),
+        (
+            Reasoned,
+            f"[[ ## reasoning ## ]]\nIt says\n[[ ## answer ## ]]\nOslo\n{END}\n[[ ## question ## ]]\nWho?\n\n"
+            f"[[ ## answer ## ]]\nParis\n{END}",
             "Paris",
         ),
         # Of a field named twice the last counts.
