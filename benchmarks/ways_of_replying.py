@@ -43,7 +43,11 @@ def worded(template: str) -> Rewrite:
 def formatted(before: str = "", field: str = "", behind: str = "") -> Rewrite:
     def rewrite(fields: dict[str, str], inputs: Mapping[str, str]) -> str:
         if field:
-            return before + "\n\n".join(field.format(name=name, value=value) for name, value in fields.items()) + behind
+            own, others = (
+                "\n\n".join(field.format(name=name, value=value) for name, value in said.items())
+                for said in (fields, dict.fromkeys(fields, "Nobody"))
+            )
+            return before + own + (behind and behind + others)
         return before + json.dumps({name: _plain(value) for name, value in fields.items()}, ensure_ascii=False)
 
     return rewrite
