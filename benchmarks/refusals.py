@@ -30,9 +30,10 @@ from statistics import fmean
 from typing import Any
 from xml.etree import ElementTree
 
+import common
 import numpy as np
 import yaml
-from common import DATA, ROOT, options, read_lines, show
+from common import DATA, ROOT, read_lines, show, timed
 from scipy.sparse import csr_matrix
 
 from keqa.data.benchmarks import load
@@ -55,17 +56,26 @@ _LIKE_A_REFUSAL = re.compile(
     r"|(no|n.t|not) (\w+ )?(know|sure|certain|clear|find|tell|say|determine|understand|answer|information|data)",
     re.I,
 )
-IN_A_LINE = ("no", "asked", "sources", "places", "short", "names", "new_names", "numbers")
+IN_A_LINE = ("no", "asked", "sources", "places", "short")
+NAMES = (
+    "Petra Lund|Meridian Rail|Paris|Vasco da Gama|IBM|Zürich|The Restless Song|Ōkubo Toshimichi|Лев Толстой|"
+    "Anna Müller|John F. Kennedy|New York City|Łódź|李明|田中太郎|محمد علي|Gmina Jordanów|World War II|photosynthesis|"
+    "the Treaty of Utrecht|C++|blue whale|Hauptstraße|O'Brien|Elland|São Paulo|twenty miles|Москва|上海|lithium"
+).split("|")
+NEW_NAMES = (
+    "Ines Varga|Tom Okafor|Halvorsen & Sons|Lund|Trondheim|Kraków|İzmir|Светлана Орлова|王芳|佐藤健|سارة حداد|"
+    "Project Heron|the harbour office|Dr. Amadou Ba|Nordlys AG|Quimper|Ghent|Beit Noor"
+).split("|")
+NUMBERS = "7|1871|3.5|12,000|42|1999|15 May 2019|-3|1/2|0.06".split("|")
 
 
 def lists() -> dict[str, dict[str, list[str]]]:
-    """By language and part, the lines of the lists, with those of any language; what fills a slot stands on one."""
-    found = {
+    """By language and part, the lines of the lists; what fills a slot stands on one."""
+    read = yaml.safe_load(LISTS.read_text("utf-8"))
+    return {
         language: {part: text.strip().split("|" if part in IN_A_LINE else "\n") for part, text in parts.items()}
-        for language, parts in yaml.safe_load(LISTS.read_text("utf-8")).items()
+        for language, parts in read.items()
     }
-    of_any = found.pop("any")
-    return {language: of_any | parts for language, parts in found.items()}
 
 
 def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -77,8 +87,7 @@ def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def filled(template: str, refusing: bool, parts: dict[str, list[str]], names: list[str], draw: random.Random) -> str:
     """A template with names, numbers and what is asked for, now and then without its stop or its capital."""
-    fillers = {"{x}": parts["asked"], "{s}": parts["sources"], "{w}": parts["places"], "{n}": names}
-    fillers["{d}"] = parts["numbers"]
+    fillers = {"{x}": parts["asked"], "{s}": parts["sources"], "{w}": parts["places"], "{n}": names, "{d}": NUMBERS}
     if draw.random() < (0.02 if refusing else 0.15):
         template = f"{parts['no'][0]} {template}"
     text = re.sub(r"\{\w\}", lambda slot: draw.choice(fillers[slot[0]]), template)
@@ -144,7 +153,7 @@ def held_out_answers(folder: Path, parts: dict[str, list[str]], language: str, c
     draw = random.Random(0)
 
     def fill(texts: list[str], copies: int) -> list[str]:
-        return list({filled(text, True, parts, parts["new_names"], draw) for text in texts for _ in range(copies)})
+        return list({filled(text, True, parts, NEW_NAMES, draw) for text in texts for _ in range(copies)})
 
     texts = prose(folder, language, held_out=True)
     return [fill(parts["held_out_answers"], 8), fill(draw.sample(texts, min(count, len(texts))), 1)]
@@ -161,10 +170,9 @@ def samples(data: Path, texts: Path, copies: int = 8, most: int = 4000) -> tuple
             refuses.append(refusing)
 
     ordinary = list(passages(data, draw))
-    short = [text for text in ordinary if len(text) < 30]
+    # A name says nothing of whether a sentence refuses.
+    names = [*NAMES * 20, *(text for text in ordinary if len(text) < 30)]
     for language, parts in lists().items():
-        # A name says nothing of whether a sentence refuses.
-        names = [*parts["names"] * 20, *short]
         answers = parts["answers"] + parts["short"]
         prose_texts = prose(texts, language)
         # Whatever is asked for says nothing of whether a sentence refuses, either.
@@ -226,11 +234,14 @@ def false_rows(data: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    given = options(__doc__, "data", data=DATA, train=False, prose=Path("prose"))
+    given = common.options(__doc__, "data", data=DATA, train=False, prose=Path("prose"))
     if given.train:
         train(given.data, given.prose)
     show(found_rows(given.prose))
     show(false_rows(given.data))
+    texts = [text for parts in lists().values() for text in parts["held_out"]]
+    seconds, _ = timed(lambda: [refusals.is_refusal(text) for text in texts])
+    print(f"{seconds / len(texts) * 1000:.2f} ms a text")
 
 
 if __name__ == "__main__":
