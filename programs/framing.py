@@ -88,7 +88,8 @@ def _without_frame(sentence: str) -> str:
     end, said, unnumbered = 0, False, _unnumbered(sentence)
     for found in _WORD.finditer(unnumbered):
         word = found[0].casefold()
-        if word not in _READ | _SAID | _BESIDE:
+        # Within a frame, A is the first of several.
+        if word not in _READ | _SAID | _BESIDE or (found[0] == "A" and found.start()):
             break
         said = said or word in _SAID
         comma = (_COMMA_OR_NUMBER if word in _READ else _COMMA).match(unnumbered, found.end())
