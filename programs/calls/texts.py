@@ -178,7 +178,7 @@ _ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:
 _STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
 _SHORT = 200
 # Few words without a mark have nothing around them.
-_BARE = re.compile(r"[\w'’.-]+(?: [\w'’.-]+){0,2}")
+_BARE = re.compile(r"\w[\w'’.-]*(?: [\w'’.-]+){0,2}")
 
 
 def text_of(value: object) -> str:

@@ -94,9 +94,10 @@ def test_no_reply_takes_long(part):
     assert time.process_time() - start < 2
 
 
+@pytest.mark.parametrize("text", ["The answer is Berlin.", "- Berlin"])
 @pytest.mark.parametrize("method", [keqa.KEQA, AlwaysRetrieve, ClosedBook])
-def test_what_is_stated_is_the_answer_of_every_method(scripted, retriever, method):
-    said = {"answer": "The answer is Berlin."}
+def test_what_is_stated_is_the_answer_of_every_method(scripted, retriever, method, text):
+    said = {"answer": text}
     names = ("AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge")
     reply = Replies(
         **dict.fromkeys(names, said),
