@@ -96,6 +96,12 @@ _LISTED = re.compile(r"^\s*(?:[-*•|]|\d+[.)]|```)", re.MULTILINE)
 _SHORTENED = re.compile(r"\b(?:approx|ca|min|max|incl|excl|resp|bzw|env|aprox)\.$", re.IGNORECASE)
 _LONGEST = 1_000
 """What is longer than so many characters was written, and is left as it is."""
+# What bounds what was said, or makes it less sure.
+_HEDGES = frozenset(
+    "may might could perhaps possibly probably likely but however although though unless except only aber jedoch "
+    "vielleicht möglicherweise vermutlich nur außer mais cependant toutefois sauf seulement pero aunque salvo quizás "
+    "但是 不过 可能 也许 除非".split()
+)
 _REMARKS = 5
 """So many sentences may stand behind a short answer: each is looked up in all passages."""
 # How much longer a form of a word may be.
@@ -205,7 +211,7 @@ def carried_part(question: str, answer: str, passages: Sequence[str]) -> str:
     for one in reversed(others):
         if 2 * len(words_lacking(one, passages)) <= len(_words(one)):
             break
-        if _negated(one) or is_abstention(one) or one not in part:
+        if _negated(one) or is_abstention(one) or not _HEDGES.isdisjoint(words_of(one)) or one not in part:
             return answer
         part = part[: part.rindex(one)].rstrip()
     return part

@@ -126,6 +126,7 @@ def test_that_something_was_read_and_answers_is_no_word_of_the_answer(own, said)
         ("40,000. The passages do not say in which currency.", None),
         ("40,000 francs. Jonas Albrecht lives in Bremen.", None),
         ("40,000. Actually no, 45,000.", None),
+        ("40,000. Perhaps outdated.", None),
         ("40,000. Jonas Albrecht, who builds harbours, lives there.", None),
         ("- 40,000\n- 12 apartments\n", None),
     ],
