@@ -167,7 +167,7 @@ class Labeller:
         inputs |= target.asked("question")
         usable = refusing_empty(target.choices, last=True)
         reply = await ask(predictor, "answer", usable=usable, **inputs)
-        return answer_of(reply.answer, target.asked("question")["question"])
+        return answer_of(reply.answer, target.asked("question")["question"], target.choices)
 
 
 def _targets(program: KEQA, example: Example) -> list[Target]:

@@ -236,14 +236,14 @@ class Examination(Stage):
     async def recall(self, asked: Question) -> str:
         """Answer a quiz closed-book, at temperature 0; a `CallError` says that there is no answer."""
         reply = await ask(self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)
-        return answer_of(reply.answer, asked.question)
+        return answer_of(reply.answer, asked.question, asked.choices)
 
     async def draft(self, asked: Question) -> Draw:
         """The same with the probability of its tokens, where the language model gives that."""
         asking = partial(ask, self.quiz, "answer", for_answer=True, quiz=asked.question, **asked.kind)
         found = await self.likely(asking, self.quiz)
         whole, first = likelihood(first_tokens(found))
-        draft = Draw(answer_of(found.answer, asked.question), probability=whole, first_token=first)
+        draft = Draw(answer_of(found.answer, asked.question, asked.choices), probability=whole, first_token=first)
         _mark_abstention(draft, asked.question, asked.choices)
         draft.cluster = None if draft.abstained else 0
         return draft
@@ -378,7 +378,7 @@ class Examination(Stage):
             action = f"counted as {samples} without a vote"
             note("examine", error.cause, error.message, action, found.number, harmless=True)
             return [Draw(error=error.cause) for _ in range(count)]
-        texts = [answer_of(answer, found.quiz) for answer in prediction.completions.answer[:count]]
+        texts = [answer_of(answer, found.quiz, found.choices) for answer in prediction.completions.answer[:count]]
         likelihoods = self._likelihoods(prediction, len(texts))
         return [
             Draw(text, probability=whole, first_token=first)

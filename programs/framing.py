@@ -124,8 +124,9 @@ def _without_frame(sentence: str) -> str:
     end, before, unnumbered = 0, list[str](), _unnumbered(sentence)
     for found in () if _NO_FRAME.match(sentence) else _WORD.finditer(unnumbered):
         word = found[0].casefold()
-        # A title goes on: “The Answer Is You”.
-        if word not in _READ | _SAID | _BESIDE or (word in _IS and found.start() and found[0][0].isupper()):
+        # A title goes on: “The Answer Is You”; and within a frame A is the first of several.
+        goes_on = found.start() and ((word in _IS and found[0][0].isupper()) or found[0] == "A")
+        if goes_on or word not in _READ | _SAID | _BESIDE:
             break
         mark = _MARK.match(unnumbered, found.end())
         before.append(word)

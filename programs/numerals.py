@@ -3,9 +3,10 @@
 import re
 import unicodedata
 from decimal import Decimal
+from functools import cache
 
 from keqa.retrievers.readers.document import days_in_iso
-from keqa.retrievers.text import usual_width
+from keqa.retrievers.text import spaced_language, usual_width
 
 # The data of Python lack the second one.
 _WRITTEN = "零〇一二三四五六七八九兩壹贰叁肆伍陆柒捌玖十百千拾佰仟万萬亿億"
@@ -22,40 +23,79 @@ _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40
 _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
-# What is an article as well is no number. Tens count from twenty on.
-_ENGLISH = "one two three four five six seven eight nine ten eleven twelve".split()
-_ENGLISH += [f"{stem}teen" for stem in "thir four fif six seven eigh nine".split()]
-_GERMAN = "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
-_GERMAN += [f"{stem}zehn" for stem in "drei vier fünf sech sieb acht neun".split()]
-_FRENCH = "deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize".split()
-_SPANISH = "dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince".split()
-_ENGLISH_TENS = [f"{stem}ty" for stem in "twen thir for fif six seven eigh nine".split()]
-_GERMAN_TENS = ["zwanzig", "dreißig", *(f"{stem}zig" for stem in "vier fünf sech sieb acht neun".split())]
-_OTHER_TENS = ("vingt trente quarante".split(), "veinte treinta cuarenta".split())
-_TENS = {word: ten for tens in (_ENGLISH_TENS, _GERMAN_TENS, *_OTHER_TENS) for ten, word in enumerate(tens, 2)}
-_SMALL = {word: number for words in (_ENGLISH, _GERMAN) for number, word in enumerate(words, 1)}
-_SMALL |= {word: number for words in (_FRENCH, _SPANISH) for number, word in enumerate(words, 2)}
+# The ones, what follows them up to twenty, the tens from twenty on, and how tens and ones are written together.
+_LANGUAGES = (
+    (
+        "one two three four five six seven eight nine".split(),
+        "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
+        "{ten} {one}",
+    ),
+    (
+        "ein zwei drei vier fünf sechs sieben acht neun".split(),
+        "zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split(),
+        "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split(),
+        "{one}und{ten}",
+    ),
+    (
+        "un deux trois quatre cinq six sept huit neuf".split(),
+        [*"dix onze douze treize quatorze quinze seize".split(), "dix sept", "dix huit", "dix neuf"],
+        "vingt trente quarante".split(),
+        "{ten} {one}",
+    ),
+    (
+        "uno dos tres cuatro cinco seis siete ocho nueve".split(),
+        "diez once doce trece catorce quince".split(),
+        "veinte treinta cuarenta".split(),
+        "{ten} y {one}",
+    ),
+)
+_IN_A_WORD: dict[str, int] = {}
+for _ones, _teens, _tens, _together in _LANGUAGES:
+    _IN_A_WORD |= {word: number for number, word in enumerate(_ones + _teens, 1)}
+    for _number, _ten in enumerate(_tens, 2):
+        joint = {_together.format(ten=_ten, one=one): 10 * _number + number for number, one in enumerate(_ones, 1)}
+        _IN_A_WORD |= {_ten: 10 * _number, **joint}
+# Articles are no numbers.
+_IN_A_WORD = {word: number for word, number in _IN_A_WORD.items() if word not in ("ein", "un", "uno")}
+# What is another word elsewhere is a number in a text of its language alone.
+_ONLY_IN = dict.fromkeys(("acht", "elf", "sieben"), "de") | dict.fromkeys(("dix", "neuf", "seize", "sept"), "fr")
+_ONLY_IN |= dict.fromkeys(("doce", "dos", "once", "quince"), "es")
+# What makes another number of one beside it: one hundred and twenty, twenty-first, soixante-dix, treinta y una.
+_LARGE = (
+    "(?:hundred|thousand)(?: and)?|hundert|tausend|cents?|mille|cinquante|soixante|mil|cien|cientos?|cincuenta|sesenta"
+    "|setenta|ochenta|noventa"
+)
+_BEHIND = (
+    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|half|thirds|fourths|fifths|dozen|dutzend|vingts"
+    "|une?|un[ao]"
+)
+_NAMED = "|".join(sorted({word for name in _IN_A_WORD for word in name.split() if word != "y"}))
+# All that stands side by side, so that no part of another number is taken for one.
 _IN_WORDS = re.compile(
-    rf"\b(?:(?P<tens>{'|'.join(_ENGLISH_TENS)})[ -](?P<ones>{'|'.join(_ENGLISH[:9])})"
-    rf"|(?P<einer>{'|'.join(_GERMAN[:9])})und(?P<zehner>{'|'.join(_GERMAN_TENS)})"
-    rf"|(?P<ten>{'|'.join(_TENS)})|(?!ein\b)(?P<small>{'|'.join(_SMALL)}))\b",
-    re.IGNORECASE,
+    rf"\b(?:{_NAMED}|{_LARGE})\b(?:[\s-](?:(?:et|y)[\s-])?(?:{_NAMED}|{_LARGE}|{_BEHIND})\b)*", re.IGNORECASE
 )
 
 
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
-    text = _IN_WORDS.sub(_of_words, text)
-    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), days_in_iso(usual_width(text)))
+    text = _words_in_digits(days_in_iso(usual_width(text)))
+    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
     if text.isascii():
         return text
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))
 
 
-def _of_words(found: re.Match[str]) -> str:
-    ten = found["tens"] or found["zehner"] or found["ten"] or ""
-    one = found["ones"] or found["einer"] or found["small"] or ""
-    return str(10 * _TENS.get(ten.lower(), 0) + _SMALL.get(one.lower(), 0))
+def _words_in_digits(text: str) -> str:
+    language = cache(lambda: spaced_language([text]))
+
+    def number(found: re.Match[str]) -> str:
+        words = found[0].lower().replace("-", " ").replace(" et un", " un")
+        if words not in _IN_A_WORD or (words in _ONLY_IN and _ONLY_IN[words] != language()):
+            return found[0]
+        return str(_IN_A_WORD[words])
+
+    return _IN_WORDS.sub(number, text)
 
 
 def _in_digits(found: re.Match[str]) -> str:

@@ -306,7 +306,7 @@ class Answering(Stage):
             **about.kind,
             **{name: some for name, some in beside.items() if name in asked.signature.input_fields},
         )
-        return answer_of(prediction.answer, about.question), text_of(prediction.get("reasoning"))
+        return answer_of(prediction.answer, about.question, about.choices), text_of(prediction.get("reasoning"))
 
 
 class Reasoning(Answering):
@@ -332,4 +332,4 @@ class Summarizing(Stage):
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
             **asked.kind,
         )
-        return text_of(prediction.get("explanation")), answer_of(prediction.answer, asked.question)
+        return text_of(prediction.get("explanation")), answer_of(prediction.answer, asked.question, asked.choices)

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from keqa.conversations import SOURCES, harmless, sources_text
+from keqa.programs.calls.texts import answer_of
 from keqa.programs.declared import WantedStyle
 from keqa.programs.prediction import AnswerPart, Progress, Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord, Written
@@ -193,7 +194,11 @@ class Completion:
     def answered(self, record: QuestionRecord, *, link: Callable[[Source], str | None] | None = None) -> Iterator[str]:
         """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
         answer, sent = harmless(text_of(record)), self._sent
-        rest = answer[len(sent) :] if answer.startswith(sent) else f"{CHECKED}{answer}"
+        if sent and answer_of(self._written, record.standalone or record.question, record.choices) == text_of(record):
+            # What stood around it was sent with it, and is no other answer.
+            rest = ""
+        else:
+            rest = answer[len(sent) :] if answer.startswith(sent) else f"{CHECKED}{answer}"
         # A written answer cites its sources by number, whatever else the documents do not say.
         cites = record.unanswered is None or (record.written is not None and record.written.text)
         listed = sources_text(sources_of(record), link) if link is not None and cites else ""

@@ -36,8 +36,10 @@ class Reply:
     read: int = 0
 
     @classmethod
-    def of(cls, prediction: dspy.Prediction, question: str, read: int = 0) -> Self:
-        return cls(answer_of(prediction.answer, question), text_of(prediction.get("reasoning")), read)
+    def of(cls, prediction: dspy.Prediction, asked: Question, read: int = 0) -> Self:
+        return cls(
+            answer_of(prediction.answer, asked.question, asked.choices), text_of(prediction.get("reasoning")), read
+        )
 
 
 def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
@@ -57,20 +59,20 @@ def unanswered(stage: str) -> Iterator[None]:
 
 async def from_memory(predictor: dspy.Predict, asked: Question, *, question: str | None = None) -> Reply:
     """Answer closed-book, in one call, and again where that fails; maybe another question than the one asked."""
-    inputs = asked_inputs(asked if question is None else replace(asked, question=question), predictor)
-    return Reply.of(await ask(predictor, "answer", for_answer=True, **inputs), inputs["question"])
+    asked = asked if question is None else replace(asked, question=question)
+    return Reply.of(await ask(predictor, "answer", for_answer=True, **asked_inputs(asked, predictor)), asked)
 
 
 async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
     """Answer from as many of the best passages as fit the context window, and again where that fails."""
-    if "passages" not in predictor.signature.input_fields:
+    if hits and "passages" not in predictor.signature.input_fields:
         prompt = predictor.signature.__name__
         raise ConfigurationError(f"{prompt} has no input passages: what was found would not be read; see from_memory")
     inputs = asked_inputs(asked, predictor)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
     passages = [hit.passage.rendered for hit in hits]
     prediction = await ask(predictor, "answer", for_answer=True, fitting=passages, **inputs)
-    return Reply.of(prediction, asked.question, len(passages))
+    return Reply.of(prediction, asked, len(passages))
 
 
 async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:

@@ -159,7 +159,7 @@ class KSLLM(SearchingBaseline):
         knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
         with unanswered("answer"):
             found = await ask(self.answer, "answer", for_answer=True, numbered=bool(shown or evidence), **knowledge)
-        conclude(story, Reply.of(found, asked.question), "passages" if selected else "closed_book")
+        conclude(story, Reply.of(found, asked), "passages" if selected else "closed_book")
         why = ("no sentence of it was selected", "evidence sentences are of it")
         read = {one.passage_id for one in selected}
         passages = [verdict_on(hit, "unjudged", kept := hit.passage.id in read, why[kept]) for hit in hits]

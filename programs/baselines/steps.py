@@ -245,7 +245,7 @@ class ReAct(SearchingBaseline):
             raise UnansweredError.at("retrieve", trail.failed) from trail.failed
         with unanswered("answer"):
             prediction = await self._ask(self.answer, "answer", asked, trail, for_answer=True)
-        conclude(story, Reply.of(prediction, asked.question), "passages" if trail.found else "closed_book")
+        conclude(story, Reply.of(prediction, asked), "passages" if trail.found else "closed_book")
 
     async def _finished(self, reply: dspy.Prediction, trail: _Trail) -> bool:
         """Take a turn; whether it was the last."""

@@ -178,7 +178,7 @@ _ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:
 _STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
 _SHORT = 200
 # Few words without a mark have nothing around them.
-_BARE = re.compile(r"\w[\w'’.-]*(?: \w[\w'’.-]*){0,2}")
+_BARE = re.compile(r"\w[\w'’.-]*(?: [\w'’.-]+){0,2}")
 
 
 def text_of(value: object) -> str:
@@ -188,10 +188,13 @@ def text_of(value: object) -> str:
     return before.strip() if marker and before.strip() else text
 
 
-def answer_of(value: object, question: str = "") -> str:
-    """An answer as the program uses it: what the text states, and nothing that stands around it."""
+def answer_of(value: object, question: str = "", choices: Sequence[str] = ()) -> str:
+    """An answer as the program uses it: what the text states, and nothing that stands around it.
+
+    One of the choices is itself: of code, quotation marks may tell two apart.
+    """
     text = text_of(value)
-    return text if _BARE.fullmatch(text) else stated(text, question)
+    return text if _BARE.fullmatch(text) or text in choices else stated(text, question)
 
 
 def refusing_empty(

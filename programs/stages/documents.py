@@ -62,9 +62,17 @@ _UNITS = dict(
 )
 # 10:00 a.m. and 10AM are 10 am, and whom one calls Ms. is no other.
 _NOON = re.compile(r"(?<=\d)(?::00)?\s?([ap])(?:m\b|\.\s?m\b\.?)", re.IGNORECASE)
-_ADDRESSED = re.compile(
-    r"https?://|\b(?:mrs?|ms|frau|herrn?|madame|monsieur|señora?)\b\.?(?=\s)|(?:先生|女士|小姐)", re.IGNORECASE
-)
+_HALVES = ("am", "pm")
+_HE, _SHE = r"\b(?:Mr\b\.?|Herrn?\b|Monsieur\b|Señor\b)", r"\b(?:Mrs\b\.?|Ms\b\.?|Frau\b|Madame\b|Señora\b)"
+# In small letters, and before no name, they are other words: 500 ms.
+_CAPITAL = r"(?=\s+[A-ZÀ-Þ])"
+_ADDRESSED = re.compile(rf"(?i:https?)://|(?:{_HE}|{_SHE}){_CAPITAL}|(?<=[{UNSPACED}][{UNSPACED}])(?:先生|女士|小姐)")
+_NAMED = r"((?:\s+[A-ZÀ-Þ][\w'’-]*){1,3})"
+_CALLED = [
+    re.compile(f"{title}{_NAMED}|([{UNSPACED}]{{2}})(?:{behind})")
+    for title, behind in ((_HE, "先生"), (_SHE, "女士|小姐"))
+]
+_TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
 # In their other writings; what is left of them stands apart.
@@ -83,6 +91,19 @@ _DAY = re.compile(rf"{_APART}\d{{4}}-\d\d?-\d\d?(?!-|{_CHAR})")
 _NEGATIVE = re.compile(r"(?<![\w.,)%€$£-])[-\N{MINUS SIGN}][€$£]?\d[\d.,]*")
 # HH-2023-0417 and 2024-118.
 _IDENTIFIER = re.compile(rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})-\d(?:-|{_CHAR})*")
+# Where a list begins, or code; and what is shortened, so that its stop ends no sentence.
+_LISTED = re.compile(r"^\s*(?:[-*•|]|\d+[.)]|```)", re.MULTILINE)
+_SHORTENED = re.compile(r"\b(?:approx|ca|min|max|incl|excl|resp|bzw|env|aprox)\.$", re.IGNORECASE)
+_LONGEST = 1_000
+"""What is longer than so many characters was written, and is left as it is."""
+# What bounds what was said, or makes it less sure.
+_HEDGES = frozenset(
+    "may might could perhaps possibly probably likely but however although though unless except only aber jedoch "
+    "vielleicht möglicherweise vermutlich nur außer mais cependant toutefois sauf seulement pero aunque salvo quizás "
+    "但是 不过 可能 也许 除非".split()
+)
+_REMARKS = 5
+"""So many sentences may stand behind a short answer: each is looked up in all passages."""
 # How much longer a form of a word may be.
 _ENDING = 2
 _UNREADABLE = "the judge said nothing that can be read"
@@ -170,20 +191,36 @@ async def support_of(
 
 
 def carried_part(question: str, answer: str, passages: Sequence[str]) -> str:
-    """An answer without the remarks behind its first sentence, where passages carry that and lack words of these."""
-    first, *others = sentences_of(answer) or [""]
-    remarks = [one for one in others if words_lacking(one, passages)]
-    if not remarks or is_abstention(answer) or any(map(is_abstention, remarks)):
+    """An answer without the remarks at its end, where passages carry its first sentence and hardly a word of these.
+
+    What takes back what was said, or tells less of it than all, is no remark: a step, a part of a list or a sentence
+    of which passages have most words stays for the judge.
+    """
+    if len(answer) > _LONGEST or _LISTED.search(answer) or is_abstention(answer):
         return answer
-    told = not verdict_in(first) and words_lacking(first, [question]) and not words_lacking(first, passages)
-    return " ".join([first, *(one for one in others if one not in remarks)]) if told else answer
+    first, *others = sentences_of(answer) or [""]
+    told = (
+        0 < len(others) <= _REMARKS
+        and not verdict_in(first)
+        and not _SHORTENED.search(first)
+        and words_lacking(first, [question])
+    )
+    if not told or words_lacking(first, passages):
+        return answer
+    part = answer
+    for one in reversed(others):
+        if 2 * len(words_lacking(one, passages)) <= len(_words(one)):
+            break
+        if _negated(one) or is_abstention(one) or not _HEDGES.isdisjoint(words_of(one)) or one not in part:
+            return answer
+        part = part[: part.rindex(one)].rstrip()
+    return part
 
 
 def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> str:
     """Why passages that have the words of an answer may say something else; empty where they hardly do."""
-    names = named and any(not word.isdigit() for name in names_of(question) for word in name)
-    if (names and not spoken_of(question, passages, least=0)) or _of_another_year(question, answer):
-        return "the passages have its words, and speak of nobody and nothing that the question names"
+    if another := _about_another(question, answer, passages, named):
+        return another
     # A day in April is no four of anything.
     without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
@@ -219,6 +256,25 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     return ""
 
 
+def _about_another(question: str, answer: str, passages: Sequence[str], named: bool) -> str:
+    names = named and any(not word.isdigit() for name in names_of(question) for word in name)
+    if (names and not spoken_of(question, passages, least=0)) or _of_another_year(question, answer):
+        return "the passages have its words, and speak of nobody and nothing that the question names"
+    if _called_otherwise(answer, " ".join(passages)):
+        return "the passages have its words, and speak of a man where it speaks of a woman, or the other way round"
+    return ""
+
+
+def _called_otherwise(answer: str, text: str) -> bool:
+    """Whether somebody is Ms. Mohn in one of two texts, and nobody but Mr. Mohn in the other."""
+    told, there = ([_called(one, pattern) for pattern in _CALLED] for one in (answer, text))
+    return any(told[sex] & there[not sex] - there[sex] for sex in (False, True))
+
+
+def _called(text: str, pattern: re.Pattern[str]) -> set[str]:
+    return {word for found in pattern.findall(text) for name in found for word in name.casefold().split()}
+
+
 def _of_another_year(question: str, answer: str) -> bool:
     """Whether an answer tells a number, and for another year than the one that is asked about."""
     asked, told = ({*_YEAR.findall(text)} for text in (question, answer))
@@ -226,22 +282,27 @@ def _of_another_year(question: str, answer: str) -> bool:
 
 
 def _other_numbers_left_out(answer: str, text: str) -> str:
-    """A text without numbers below zero, and without 3.45 and all that has decimals, where an answer has none such."""
+    """A text without numbers below zero, without 10:30, and without all that has decimals, where an answer has none."""
     text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(text))
+    text = text if _TO_THE_MINUTE.search(answer) else _TO_THE_MINUTE.sub(" ", text)
     if _DECIMAL.search(ungrouped(answer)):
         return text
     return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
 
 
 def _counted(text: str) -> list[tuple[str, str]]:
-    """The numbers of a text, each with what it counts; in “2023 was” it counts nothing."""
-    content = {*content_words(text)}
-    return [(number, word) for number, word in _COUNTED.findall(text) if word.casefold() in content]
+    """The numbers of a text, each with what it counts; in “2023 was” a year counts nothing."""
+    content = {*content_words(text), *_HALVES}
+    pairs = _COUNTED.findall(text)
+    return [(number, word) for number, word in pairs if not _YEAR.fullmatch(number) or word.casefold() in content]
 
 
 def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
-    """Whether a number stands before or behind a form of a word, with a word between them at most."""
+    """Whether a number stands before or behind a form of a word, with a word between them at most; an hour before."""
     counted = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)"
+    if word.casefold() in _HALVES:
+        hour = re.compile(rf"{counted}\s?{word}\b", re.IGNORECASE)
+        return any(map(hour.search, texts))
     own = rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)

@@ -98,4 +98,5 @@ class Citing(Stage):
         if strange := [one for one in cited if one not in shown]:
             message = f"no passage has the number {', '.join(map(str, strange))}"
             note("answer", "UnknownCitation", message, "ignored the citation", number)
-        return answer_of(prediction.answer, asked.question), [one - 1 for one in cited if one in shown], len(shown)
+        answer = answer_of(prediction.answer, asked.question, asked.choices)
+        return answer, [one - 1 for one in cited if one in shown], len(shown)

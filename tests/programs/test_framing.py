@@ -28,6 +28,7 @@ ASKED = "Where is the town of Isburg?"
         ("Berlin\n\nThis is stated in the documents.", "Berlin"),
         ("Great question! Berlin. I hope this helps! Let me know if you have any other questions.", "Berlin"),
         ("Yes. The documents state that.", "Yes"),
+        ("The answer is: A, B and C", "A, B and C"),
         ("Great question! The answer is Berlin. The answer is based on a map.", "Berlin. The answer is based on a map"),
         ("Article 5 states that it is 12 days", "12 days"),
         ("According to the documents, 4,80 euros.", "4,80 euros"),
@@ -161,3 +162,19 @@ def test_what_is_stated_is_the_answer_of_every_method(scripted, retriever, metho
     record = program(ASKED).record
     assert record.answer == "Berlin"
     assert [one.resolved for one in record.quizzes][1:] == (["Where is Berlin?"] if method is keqa.KEQA else [])
+
+
+@pytest.mark.parametrize("method", [keqa.KEQA, AlwaysRetrieve, ClosedBook])
+def test_one_of_the_choices_is_itself(scripted, retriever, method):
+    said = {"answer": '"a"'}
+    names = ("AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge")
+    reply = Replies(
+        **dict.fromkeys(names, said),
+        DecomposeQuestion={"quizzes": "[]"},
+        JudgeConsistency={"same": "True"},
+        Summarize={"explanation": "So.", **said},
+    )
+    lms = keqa.build_roles(scripted(reply)[0])
+    program = method(lms=lms) if method is ClosedBook else method(retriever("Berlin is a city."), lms=lms)
+    record = program("What does print(repr('a')) write?", choices=["a", '"a"', "'a'"]).record
+    assert record.answer == '"a"'

@@ -23,6 +23,27 @@ from keqa.programs.numerals import in_digits
         ("three of 1,200", "3 of 1,200"),
         ("Ein Tag, einundzwanzig Tage, eine", "Ein Tag, 21 Tage, eine"),
         ("someone often", "someone often"),
+        ("twenty-one or two, vingt et un, dix-sept, treinta y cinco", "21 or 2, 21, 17, 35"),
+        *(
+            (another, another)
+            for another in (
+                "one hundred and twenty",
+                "a hundred and twenty",
+                "twenty-first",
+                "nineteen eighty-four",
+                "thirty\nfive",
+                "quatre-vingt-douze",
+                "soixante et onze",
+                "vingt et une heures",
+                "treinta y una",
+                "made once a day",
+                "MS-DOS",
+                "an elf may seize it",
+            )
+        ),
+        ("Die Frist beträgt acht Tage nach dem Ende.", "Die Frist beträgt 8 Tage nach dem Ende."),
+        ("El plazo es de once días para la entrega.", "El plazo es de 11 días para la entrega."),
+        ("12 Sept 2024", "2024-09-12"),
         ("1.5 million or 12 Mio. €", "1500000 or 12000000. €"),
         ("31st of May 2024, 5/31/2024, 31. Mai 2024", "2024-05-31, 2024-05-31, 2024-05-31"),
         ("3/4/2024, May 2024, 1.250 million", "3/4/2024, May 2024, 1.250 million"),

@@ -16,7 +16,7 @@ from keqa.errors import NotInDocumentsError
 from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
-from keqa.programs.stages.documents import words_lacking
+from keqa.programs.stages.documents import carried_part, words_lacking
 from keqa.programs.unanswered import lines_of, listed, message_of, without_guess
 from keqa.retrievers.base import Passage, Place
 
@@ -125,6 +125,10 @@ def test_that_something_was_read_and_answers_is_no_word_of_the_answer(own, said)
         ("A fortune. The salary of Jonas Albrecht is 40,000.", None),
         ("40,000. The passages do not say in which currency.", None),
         ("40,000 francs. Jonas Albrecht lives in Bremen.", None),
+        ("40,000. Actually no, 45,000.", None),
+        ("40,000. Perhaps outdated.", None),
+        ("40,000. Jonas Albrecht, who builds harbours, lives there.", None),
+        ("- 40,000\n- 12 apartments\n", None),
     ],
 )
 def test_remarks_that_no_passage_carries_are_left_out(own, said, answer):
@@ -132,6 +136,10 @@ def test_remarks_that_no_passage_carries_are_left_out(own, said, answer):
     texts = ("Jonas Albrecht lives in Bremen.", "The salary of Jonas Albrecht is 40,000.")
     record = own(*texts, reply=reply, pick=False, decompose=False)[0](SALARY).record
     assert (record.answer if record.answer_source != "unanswered" else None) == answer
+
+
+def test_what_is_shortened_is_no_answer_before_a_remark():
+    assert carried_part("What is paid?", "Approx. 40 francs", ["It is approx. 90 euros."]) == "Approx. 40 francs"
 
 
 def test_the_papers_way_is_to_guess_and_is_marked_as_a_guess(own):
@@ -413,6 +421,15 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("from 10:00 a.m. to 3:00 p.m.", "Core hours: 10 am to 3 pm", []),
         ("10 AM", "From 10:00 a.m. on.", []),
         ("10 pm", "From 10 am on.", ["pm"]),
+        ("500 ms", "Waits 500 ms in all.", []),
+        ("It waits 500 ms in all", "It waits 500 seconds in all.", ["ms"]),
+        ("Die Frau des Direktors", "Das Zimmer des Direktors", ["frau"]),
+        ("王先生", "由国王女士负责。", ["王先", "先生"]),
+        ("张伟先生", "张伟负责。", []),
+        ("11", "Made once a day.", ["11"]),
+        ("20 jours", "Au plus vingt-cinq jours.", ["20"]),
+        ("120 days", "One hundred and twenty days.", ["120"]),
+        ("20 days", "One hundred and twenty days.", ["20"]),
         ("Ms. Helga Mohn", "Chaired by Helga Mohn.", []),
         ("https://gate.example/vpn", "Reached at gate.example/vpn.", []),
         ("fourteen", "At least 14 characters.", []),
@@ -496,6 +513,18 @@ def test_one_word_of_a_whole_reply_is_looked_up_at_once():
             "In 2024 it was 212.",
             "the passages have its words, and",
         ),
+        ("Who leads?", "Frau Mohn leads.", "Herr Mohn", "the passages have its words, and speak of a man"),
+        ("谁负责?", "张伟女士负责。", "张伟先生", "the passages have its words, and speak of a man"),
+        ("When does it open?", "It opens at 10:30 am.", "10:00 a.m.", "the passages have its words as parts of other"),
+        ("When is it open?", "From 10 am to 3 pm.", "10 a.m. to 3 a.m.", "the passages have its number and its words"),
+        ("Whom does one call?", "Call 4250.", "4250 am", "the passages have its number and its words"),
+        (
+            "When does it open?",
+            "From 10:00 to 18:00. I am sure.",
+            "10 am",
+            "the passages have its number and its words",
+        ),
+        ("How many?", "20 women and two men.", "20 men", "the passages have its number and its words apart"),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),

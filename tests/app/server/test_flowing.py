@@ -233,6 +233,13 @@ def test_an_answer_that_comes_out_otherwise_follows_what_was_told():
     assert told(Completion("none"), *parts) == ["", "No\n\n*Checked against the documents:*\n\nYes"]
 
 
+def test_an_answer_without_what_stood_around_it_is_no_other_one():
+    parts = (AnswerPart(0, "The answer is"), AnswerPart(13, " Yes. I hope this helps!"))
+    assert told(Completion("none"), *parts)[1].startswith("The answer is Yes.")
+    assert "Checked" not in told(Completion("none"), *parts)[1]
+    assert told(Completion("none"), *parts, answer="No")[1].endswith("*Checked against the documents:*\n\nNo")
+
+
 def test_words_that_make_markup_together_are_broken_up():
     parts = (AnswerPart(0, "see !"), AnswerPart(5, "[x](http://evil)"))
     assert told(Completion("none"), *parts, answer="see ![x](http://evil)")[1] == "see ! [x] (http://evil)"

@@ -47,6 +47,14 @@ async def test_a_prompt_without_a_place_for_passages_is_not_asked_to_read_any():
         )
 
 
+async def test_where_nothing_was_found_a_prompt_without_a_place_for_passages_answers(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
+    predictor = dspy.Predict(AnswerQuestion)
+    predictor.lm = lm
+    reply = await Session(CallLimiter(1), blocking=False).run(from_passages(predictor, ASKED, []))
+    assert reply == Reply("Ann")
+
+
 class Careless(Baseline):
     """Asks a predictor that has no role, or writes no answer."""
 
