@@ -111,7 +111,7 @@ def stated(text: str, question: str = "") -> str:
 def _without_question(text: str, question: str) -> str:
     """A reply without the question that it repeats as one, asked or quoted; what has its words otherwise answers it."""
     asked = question.strip().rstrip("?？").rstrip()
-    if len(asked) + len(_UNSPACED.findall(asked)) < _SHORTEST:
+    if len(asked) > len(text) or len(asked) + len(_UNSPACED.findall(asked)) < _SHORTEST:
         return text
     repeated = rf"[^\S\n]*([“\"„«])?{re.escape(asked)}\s*(?(1)[?？]?\s*[”\"“»][?？]?|[?？])[^\S\n]*"
     return re.sub(repeated, " ", text, flags=re.IGNORECASE)

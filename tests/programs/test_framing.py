@@ -142,8 +142,9 @@ def test_what_answers_in_words_of_the_question_stays():
 )
 def test_no_reply_takes_long(part):
     start = time.process_time()
+    stated(part * (1_000 // len(part)), part * (200_000 // len(part)))
     stated(part * (1_000 // len(part)), ASKED)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("wording", ["The answer is Berlin.", "- Berlin"])
