@@ -8,7 +8,7 @@ from keqa.metrics.answers import f1
 from keqa.metrics.citations import Cited, Entails, citation_quality, list_quality
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord, Written
-from keqa.programs.stages.documents import words_lacking
+from keqa.programs.stages.support import words_lacking
 from keqa.programs.stages.writing import findings_of
 
 

@@ -23,17 +23,16 @@ from keqa.programs.stages.documents import (
     NO_REPLY,
     OwnDocuments,
     answers_quiz,
-    carried_part,
     carrying,
     contradicting,
     missing_quiz,
     speaking,
     spoken_in,
-    support_of,
 )
 from keqa.programs.stages.joined import Citing
 from keqa.programs.stages.picking import Picking, merged, unjudged, with_cited, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
+from keqa.programs.stages.support import carried_part, support_of
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.text import one_line
 

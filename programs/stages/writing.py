@@ -28,9 +28,10 @@ from keqa.programs.prediction import ItemsListed
 from keqa.programs.records import PassageVerdict, QuizRecord, Statement, Written
 from keqa.programs.sentences import asks_what, names_of, stands_in, words_of
 from keqa.programs.stage import RecordBuilder, Stage
-from keqa.programs.stages.documents import answers_quiz, missing_quiz, support_of, words_lacking
+from keqa.programs.stages.documents import answers_quiz, missing_quiz
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
+from keqa.programs.stages.support import support_of, words_lacking
 from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 

@@ -16,7 +16,7 @@ from keqa.errors import NotInDocumentsError
 from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
-from keqa.programs.stages.documents import carried_part, words_lacking
+from keqa.programs.stages.support import carried_part, words_lacking
 from keqa.programs.unanswered import lines_of, listed, message_of, without_guess
 from keqa.retrievers.base import Passage, Place
 

@@ -1,0 +1,357 @@
+"""Whether passages carry an answer: by its words, in whatever writing, and where these prove nothing by a judge."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from keqa.metrics.answers import is_abstention, verdict_in
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
+from keqa.programs.citations import without_pointers
+from keqa.programs.numerals import in_digits
+from keqa.programs.sentences import (
+    AS_DIGITS,
+    asks_what,
+    content_words,
+    is_named,
+    joints_of,
+    language_of,
+    names_of,
+    sentences_of,
+    spoken_of,
+    stands_in,
+    ungrouped,
+    words_of,
+)
+from keqa.retrievers.text import UNSPACED
+
+# Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
+_SYMBOLS = re.compile(r"\b\w+[+#]+|(?<![*\w])[^\W\d_]\*(?![*\w])|(?<![\w-])-\d[\d.,]*\b")
+# The parts of 1.5, which have to stand side by side; those of a date may stand otherwise.
+_DECIMAL = re.compile(r"(?<![\d.,:/-])(\d+)[.,](\d+)(?![.,:/-]?\d)")
+# What is written in one piece and means another thing in other pieces: flags, paths, versions, names with underscores.
+_IN_ONE_PIECE = re.compile(r"(?<![\w-])--[^\W\d_](?:[\w-]*\w)?|(?:/[\w-]++(?:\.\w++)*+){2,}|(?<!\d)\d++(?:\.\d++){2,}")
+_QUALIFIED = re.compile(r"[\w.:]+")
+_UNDERSCORED = re.compile(r"[^\W_]_+[^\W_]")
+# A number with its unit, as in 30s and 4MiB, which no ordinal is, and the v of a version.
+_UNIT = re.compile(r"(?<![^\W_])(\d+)(?!(?:st|nd|rd|th)\b)([A-Za-z]{1,3})(?![^\W_])")
+# A number and what it counts or measures, beside which it stands.
+_COUNTED = re.compile(
+    r"(?<![\w.,])(\d\d?\.|\d(?:[\d.,]*\d)?)\s+(?!(?:and|or|to|in|und|oder|bis|et|ou)\b)([^\W\d_]{2,})"
+)
+_UNITS = dict(
+    unit.split("=")
+    for unit in "ms=milliseconds? s=seconds? sec=seconds? min=minutes? h=hours? d=days? k=thousand "
+    "m=(?:minute|meter|metre)s?|million km=kilomet(?:er|re)s? cm=centimet(?:er|re)s? "
+    "g=grams? kg=kilo(?:gram)?s? mg=milligrams? l=lit(?:er|re)s? v=volts? w=watts? "
+    "kb=kilobytes? mb=megabytes? gb=gigabytes? tb=terabytes?".split()
+)
+# 10:00 a.m. and 10AM are 10 am, and whom one calls Ms. is no other.
+_NOON = re.compile(r"(?<=\d)(?::00)?\s?([ap])(?:m\b|\.\s?m\b\.?)", re.IGNORECASE)
+_HALVES = ("am", "pm")
+_HE, _SHE = r"\b(?:Mr\b\.?|Herrn?\b|Monsieur\b|Señor\b)", r"\b(?:Mrs\b\.?|Ms\b\.?|Frau\b|Madame\b|Señora\b)"
+# In small letters, and before no name, they are other words: 500 ms.
+_CAPITAL = r"(?=\s+[A-ZÀ-Þ])"
+_ADDRESSED = re.compile(rf"(?i:https?)://|(?:{_HE}|{_SHE}){_CAPITAL}|(?<=[{UNSPACED}][{UNSPACED}])(?:先生|女士|小姐)")
+_NAMED = r"((?:\s+[A-ZÀ-Þ][\w'’-]*){1,3})"
+_CALLED = [
+    re.compile(f"{title}{_NAMED}|([{UNSPACED}]{{2}})(?:{behind})")
+    for title, behind in ((_HE, "先生"), (_SHE, "女士|小姐"))
+]
+_TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
+_VERSION = re.compile(r"\b[vV](?=\d)")
+_MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
+# In their other writings; what is left of them stands apart.
+_MEASURED = re.compile(
+    r"(?P<EUR>€|\beuros?\b)|(?P<USD>(?:\bUS[ -]?)?(?:\$(?![A-Za-z_{(])|\bdollars?\b))|(?P<GBP>£)"
+    r"|(?P<percent>%|\bper cent\b|\bprozent\b|\bpour ?cent\b)",
+    re.IGNORECASE,
+)
+# 1.250.000 is none.
+_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
+_YEAR = re.compile(r"\d{4}")
+# Chinese and Japanese have no space between a word of theirs and one of another script.
+_CHAR = rf"[^\W{UNSPACED}]"
+_APART = rf"(?<!{_CHAR})(?<!-)"
+_DAY = re.compile(rf"{_APART}\d{{4}}-\d\d?-\d\d?(?!-|{_CHAR})")
+_NEGATIVE = re.compile(r"(?<![\w.,)%€$£-])[-\N{MINUS SIGN}][€$£]?\d[\d.,]*")
+# HH-2023-0417 and 2024-118.
+_IDENTIFIER = re.compile(rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})-\d(?:-|{_CHAR})*")
+# Where a list begins, or code; and what is shortened, so that its stop ends no sentence.
+_LISTED = re.compile(r"^\s*(?:[-*•|]|\d+[.)]|```)", re.MULTILINE)
+_SHORTENED = re.compile(r"\b(?:approx|ca|min|max|incl|excl|resp|bzw|env|aprox)\.$", re.IGNORECASE)
+_LONGEST = 1_000
+"""What is longer than so many characters was written, and is left as it is."""
+# What bounds what was said, or makes it less sure.
+_HEDGES = frozenset(
+    "may might could perhaps possibly probably likely but however although though unless except only aber jedoch "
+    "vielleicht möglicherweise vermutlich nur außer mais cependant toutefois sauf seulement pero aunque salvo quizás "
+    "但是 不过 可能 也许 除非".split()
+)
+_REMARKS = 5
+"""So many sentences may stand behind a short answer: each is looked up in all passages."""
+# How much longer a form of a word may be.
+_ENDING = 2
+UNREADABLE = "the judge said nothing that can be read"
+"""What is said of a judge whose replies are of no use."""
+# What is not so is not told by a passage that says that it is so.
+_NEGATIONS = frozenset(
+    "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
+)
+_NOT_SO = re.compile(r"不(?![仅僅但同断斷少锈鏽])|[没沒勿]|未(?![来來])|[无無](?:法|需|须|須|权|權)|禁止|ません|ない")
+_OR_NOT = re.compile(r"(\w)[不没沒]\1")
+_SHORT_NOT = re.compile(r"(?:\b(?:ca|wo|sha))?n['’]t\b", re.IGNORECASE)
+
+
+async def support_of(
+    judge: dspy.Predict,
+    question: str,
+    answer: str,
+    passages: Sequence[str],
+    number: int | None = None,
+    *,
+    worded: bool = True,
+    named: bool = False,
+) -> tuple[bool | None, str]:
+    """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
+
+    Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
+    seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
+    judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
+    that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
+    asked about has to be `named`, nor do those of passages that speak of none of its names.
+    """
+    lacking: list[str] = []
+    if worded and not verdict_in(answer):
+        stated = without_pointers(answer)
+        lacking = words_lacking(stated, passages)
+        doubt = "" if lacking else _doubt(question, stated, passages, named)
+        if not lacking and not doubt:
+            return True, "the passages have its words"
+        why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt
+        language, words = language_of(question), _words(_spelled(stated))
+        # In other languages, too, one word is yes or no.
+        verdict = len(words) == 1 and question.rstrip().endswith(("?", "？")) and not asks_what(question)
+        most = len(words) if verdict else len(words) / 2
+        if len({*lacking} - _NEGATIONS) > most and any(language_of(one) == language for one in passages):
+            return False, why
+    else:
+        why = "its words prove nothing"
+    asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
+    try:
+        found = (await ask(judge, "judge_support", number, **asked)).support
+    except CallError as error:
+        if error.unusable and lacking:
+            note("judge_support", error.cause, error.message, "went by the answer's words", number)
+            return False, f"{why}; {UNREADABLE}"
+        note("judge_support", error.cause, error.message, "took the answer unchecked", number)
+        return None, f"{why}; the judge could not be asked"
+    return found != "no", f"{why}; judged: {found}"
+
+
+def carried_part(question: str, answer: str, passages: Sequence[str]) -> str:
+    """An answer without the remarks at its end, where passages carry its first sentence and hardly a word of these.
+
+    What takes back what was said, or tells less of it than all, is no remark: a step, a part of a list or a sentence
+    of which passages have most words stays for the judge.
+    """
+    if len(answer) > _LONGEST or _LISTED.search(answer) or is_abstention(answer):
+        return answer
+    first, *others = sentences_of(answer) or [""]
+    told = (
+        0 < len(others) <= _REMARKS
+        and not verdict_in(first)
+        and not _SHORTENED.search(first)
+        and words_lacking(first, [question])
+    )
+    if not told or words_lacking(first, passages):
+        return answer
+    part = answer
+    for one in reversed(others):
+        if 2 * len(words_lacking(one, passages)) <= len(_words(one)):
+            break
+        if _negated(one) or is_abstention(one) or not _HEDGES.isdisjoint(words_of(one)) or one not in part:
+            return answer
+        part = part[: part.rindex(one)].rstrip()
+    return part
+
+
+def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> str:
+    """Why passages that have the words of an answer may say something else; empty where they hardly do."""
+    if another := _about_another(question, answer, passages, named):
+        return another
+    # A day in April is no four of anything.
+    without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
+    if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
+        return "the passages have its words as parts of a date"
+    written = list(dict.fromkeys([*passages, *map(in_digits, passages)]))
+    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in written]):
+        return "the passages have its words as parts of other numbers"
+    stated, *texts = map(_spelled, (in_digits(answer), *written))
+    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
+    # Of hyphens and dashes, programs write one or another.
+    if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
+        return "the passages have its words apart"
+    there = set(words_of(" ".join(texts)))
+    for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
+        if not is_named(word, there):
+            return f"the passages have a word like “{word}”"
+    figures = [*map(_in_figures, written)]
+    # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
+    counted = {one: _counted(_in_figures(one)) for one in (answer, in_digits(answer))}
+    if not any(
+        all(_has_beside(number, word, figures) for number, word in pairs) and not _lacking(one, written)
+        for one, pairs in counted.items()
+    ):
+        return "the passages have its number and its words apart"
+    asked = words_of(question)
+    if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
+        # "Not more than 120 euros" tells the value.
+        return ""
+    lacks = {one: len(words_lacking(answer, [one])) for text in passages for one in sentences_of(text)}
+    nearest = [one for one, count in lacks.items() if count == min(lacks.values())]
+    if nearest and not _negated(question) and all(_negated(one) != _negated(answer) for one in nearest):
+        return f"the passages have its words, and {'no “not”' if _negated(answer) else 'a “not”'} beside them"
+    return ""
+
+
+def _about_another(question: str, answer: str, passages: Sequence[str], named: bool) -> str:
+    names = named and any(not word.isdigit() for name in names_of(question) for word in name)
+    if (names and not spoken_of(question, passages, least=0)) or _of_another_year(question, answer):
+        return "the passages have its words, and speak of nobody and nothing that the question names"
+    if _called_otherwise(answer, " ".join(passages)):
+        return "the passages have its words, and speak of a man where it speaks of a woman, or the other way round"
+    return ""
+
+
+def _called_otherwise(answer: str, text: str) -> bool:
+    """Whether somebody is Ms. Mohn in one of two texts, and nobody but Mr. Mohn in the other."""
+    told, there = ([_called(one, pattern) for pattern in _CALLED] for one in (answer, text))
+    return any(told[sex] & there[not sex] - there[sex] for sex in (False, True))
+
+
+def _called(text: str, pattern: re.Pattern[str]) -> set[str]:
+    return {word for found in pattern.findall(text) for name in found for word in name.casefold().split()}
+
+
+def _of_another_year(question: str, answer: str) -> bool:
+    """Whether an answer tells a number, and for another year than the one that is asked about."""
+    asked, told = ({*_YEAR.findall(text)} for text in (question, answer))
+    return bool(asked and told) and asked.isdisjoint(told) and len(re.findall(r"\d+", answer)) > len(told)
+
+
+def _other_numbers_left_out(answer: str, text: str) -> str:
+    """A text without numbers below zero, without 10:30, and without all that has decimals, where an answer has none."""
+    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(text))
+    text = text if _TO_THE_MINUTE.search(answer) else _TO_THE_MINUTE.sub(" ", text)
+    if _DECIMAL.search(ungrouped(answer)):
+        return text
+    return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
+
+
+def _counted(text: str) -> list[tuple[str, str]]:
+    """The numbers of a text, each with what it counts; in “2023 was” a year counts nothing."""
+    content = {*content_words(text), *_HALVES}
+    pairs = _COUNTED.findall(text)
+    return [(number, word) for number, word in pairs if not _YEAR.fullmatch(number) or word.casefold() in content]
+
+
+def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
+    """Whether a number stands before or behind a form of a word, with a word between them at most; an hour before."""
+    counted = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)"
+    if word.casefold() in _HALVES:
+        hour = re.compile(rf"{counted}\s?{word}\b", re.IGNORECASE)
+        return any(map(hour.search, texts))
+    own = rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
+    between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
+    pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
+    return any(map(pairs.search, texts))
+
+
+def _in_figures(text: str) -> str:
+    return re.sub(r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(text)))
+
+
+def _spelled(text: str) -> str:
+    text = _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
+    text = _ADDRESSED.sub(" ", _NOON.sub(r" \1m", text))
+    text = _MEASURED.sub(lambda one: f" {one.lastgroup} ", text)
+    return _UNIT.sub(r"\1 \2", _VERSION.sub("", text))
+
+
+def _negated(text: str) -> bool:
+    """Whether a text says that something is not so; 能不能 asks."""
+    return not _NEGATIONS.isdisjoint(words_of(_spelled(text))) or bool(_NOT_SO.search(_OR_NOT.sub("", text)))
+
+
+def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
+    """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
+    lacking = _lacking(answer, passages)
+    if not lacking or (given := [answer, *passages]) == (written := [in_digits(text) for text in given]):
+        return lacking
+    return min(lacking, _lacking(written[0], written[1:]), key=len)
+
+
+def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
+    texts = [ungrouped(_spelled(text), spaced=False) for text in passages]
+
+    def fewer_zeros(number: re.Match[str]) -> str:
+        """A decimal that is not there without the zeros at its end: €9.90 is €9.9, and 120.00 is 120."""
+        if _has_decimal(number, texts):
+            return number[0]
+        if not (part := number[2].rstrip("0")):
+            return number[1]
+        # 3.10 may be a day, a section or a version, and none of these is 3.1.
+        before, after = number.string[: number.start()], number.string[number.end() :]
+        amount = before.rstrip().endswith(_MEASURES) or after.lstrip().startswith(_MEASURES)
+        return f"{number[1]}.{part}" if amount else number[0]
+
+    units = _UNIT.findall(_VERSION.sub("", ungrouped(answer)))
+    answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
+    there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
+    # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
+    there |= {char for text in texts for char in text if char >= "\u3040"}
+
+    def stands_there(word: str) -> bool:
+        """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
+        return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
+
+    wanted = _words(answer)
+    wanted += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
+    lacking = [word for word in dict.fromkeys(wanted) if not stands_there(_plain(word))]
+    # Where two words that are there meet, the last character of one and the first of the other are no word.
+    met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
+    lacking = [word for word in lacking if word not in met.union(unit.lower() for _, unit in units)]
+    lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
+    # A day may be written otherwise.
+    pieces = [one for one in _IN_ONE_PIECE.findall(answer) if not (_DATE.fullmatch(one) and _YEAR.search(one))]
+    pieces += [one.strip(".:") for one in _QUALIFIED.findall(answer) if _UNDERSCORED.search(one)]
+    lacking += [one for one in pieces if not any(map(_in_one_piece(re.escape(one)).search, texts))]
+    lacking += [f"{number} {unit}" for number, unit in units if not _has_unit(number, unit, texts)]
+    return lacking + [number[0] for number in _DECIMAL.finditer(answer) if not _has_decimal(number, texts)]
+
+
+def _has_decimal(number: re.Match[str], texts: Sequence[str]) -> bool:
+    beside = re.compile(rf"(?<!\d)(?<!\d\.)0*{number[1].lstrip('0') or '0'}\W{number[2]}(?!\d)")
+    return any(beside.search(text) or beside.search(ungrouped(text)) for text in texts)
+
+
+def _has_unit(number: str, unit: str, texts: Sequence[str]) -> bool:
+    words = _UNITS.get(unit.lower(), unit)
+    return any(map(_in_one_piece(f"{number} (?:{unit}|{words})").search, texts))
+
+
+def _in_one_piece(pattern: str) -> re.Pattern[str]:
+    before = "" if pattern.startswith("/") else rf"{_APART}(?<!\d\.)"
+    return re.compile(rf"{before}{pattern}(?!-?{_CHAR})(?!\.\d)", re.IGNORECASE)
+
+
+def _plain(word: str) -> str:
+    return AS_DIGITS.get(word, word.lstrip("0") or "0" if word.isdigit() else word)
+
+
+def _words(answer: str) -> list[str]:
+    return list(dict.fromkeys(content_words(answer) or words_of(answer)))
