@@ -46,6 +46,8 @@ def options(doc: str | None, *places: str, given: Sequence[str] | None = None, *
             how = {"action": "store_true"}
         elif several:
             how |= {"nargs": "*", "choices": usual} if isinstance(usual, tuple) else {"nargs": "+"}
+            # That nothing is given is a choice as well, and argparse asks for it where an argument stands by itself.
+            how |= {"choices": (*usual, []), "metavar": name} if alone and "choices" in how else {}
             how |= {} if alone else {"action": "extend"}
         elif first is not how["type"]:
             how |= {"default": usual, "help": f"{usual} by default", **({"nargs": "?"} if alone else {})}

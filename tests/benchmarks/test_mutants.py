@@ -1,5 +1,6 @@
 import mutants
 import pytest
+from common import options
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,11 @@ import pytest
 )
 def test_a_change_of_letters_or_of_what_no_call_shows_is_one_of_wording(changed, wording):
     assert mutants.is_wording(changed) is wording
+
+
+def test_all_rooms_are_taken_where_none_is_named_and_no_other_is():
+    known = {"rooms": ("metrics", "programs"), "seed": 1}
+    found = [options(None, "rooms", given=given, **known) for given in ([], ["programs", "--seed", "2"])]
+    assert [(one.rooms, one.seed) for one in found] == [(["metrics", "programs"], 1), (["programs"], 2)]
+    with pytest.raises(SystemExit):
+        options(None, "rooms", given=["kitchen"], **known)
