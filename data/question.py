@@ -245,6 +245,9 @@ def resolved_text(quiz: Quiz, answers: Mapping[int, str | None]) -> str | None:
     """
     if any(answers.get(number) is None for number in quiz.depends_on):
         return None
-    told = {number: str(answer) for number, answer in answers.items()}
-    bare = {number: without_stop(text) if text.endswith((".", "。")) else text for number, text in told.items()}
-    return _REFERENCE.sub(lambda match: bare[_number(match[1])], quiz.text)
+
+    def answer(reference: re.Match[str]) -> str:
+        text = str(answers[_number(reference[1])])
+        return without_stop(text) if text.endswith((".", "。")) else text
+
+    return _REFERENCE.sub(answer, quiz.text)

@@ -89,12 +89,12 @@ def stated(text: str, question: str = "") -> str:
     lines = [stripped_sentences(line) for line in said.splitlines()]
     parts = [(one, _is_frame(one, alone=len(line) == 1)) for line in lines for one in line]
     if not all(frame for _, frame in parts):
-        kept, end, told = "", 0, False
+        kept, end, begun = "", 0, False
         for sentence, frame in parts:
             # One that had other spaces, or that was wrapped, stays as it is.
             if (start := said.find(sentence, end)) >= 0:
-                kept += said[end:start] + ("" if frame else sentence if told else _without_frame(sentence))
-                end, told = start + len(sentence), told or not frame
+                kept += said[end:start] + ("" if frame else sentence if begun else _without_frame(sentence))
+                end, begun = start + len(sentence), begun or not frame
         said = kept + said[end:]
     said = said.strip()
     if not any(map(str.isalnum, said)):
@@ -124,9 +124,9 @@ def _without_frame(sentence: str) -> str:
     end, before, unnumbered = 0, list[str](), _unnumbered(sentence)
     for found in () if _NO_FRAME.match(sentence) else _WORD.finditer(unnumbered):
         word = found[0].casefold()
-        # A title goes on: “The Answer Is You”; and within a frame A is the first of several.
-        goes_on = found.start() and ((word in _IS and found[0][0].isupper()) or found[0] == "A")
-        if goes_on or word not in _READ | _SAID | _BESIDE:
+        # A title continues: “The Answer Is You”; and within a frame A is the first of several.
+        continues = found.start() and ((word in _IS and found[0][0].isupper()) or found[0] == "A")
+        if continues or word not in _READ | _SAID | _BESIDE:
             break
         mark = _MARK.match(unnumbered, found.end())
         before.append(word)
@@ -146,9 +146,9 @@ def _ends_frame(words: Sequence[str], mark: str, *, numbered: bool, framed: bool
     read, answers, said, guessed = (not kind.isdisjoint(words) for kind in (_READ, _ANSWER, _SAID, _GUESSED))
     if word in _IS:
         # What is provided, or found, is no answer yet.
-        told = framed or (said and (read or guessed))
+        reported = framed or (said and (read or guessed))
         inverted = read and words[0] in ("laut", "gemäss")
-        return answers or inverted or (told and before[-1:] in ([], ["it"], ["that"], ["es"]))
+        return answers or inverted or (reported and before[-1:] in ([], ["it"], ["that"], ["es"]))
     if word in _THAT:
         return said and (read or guessed)
     sure = _is_assent(words)
@@ -170,8 +170,8 @@ def _is_frame(sentence: str, *, alone: bool) -> bool:
     if alone and not numbered and not sentence.endswith((".", "!", ":", "。", "！", "：")):
         return False
     polite = not _POLITE.isdisjoint(words) and sum(word in _POLITE | _READ for word in words) > 1
-    told = not _SAID.isdisjoint(words) and (len(words) > 2 or not _ANSWER.isdisjoint(words))
-    return polite or told or (numbered and len(words) > 1) or _is_assent(words)
+    attributed = not _SAID.isdisjoint(words) and (len(words) > 2 or not _ANSWER.isdisjoint(words))
+    return polite or attributed or (numbered and len(words) > 1) or _is_assent(words)
 
 
 def _is_assent(words: Sequence[str]) -> bool:
@@ -182,8 +182,8 @@ def _names_source(text: str) -> bool:
     words = _words(text)
     if len(words) < 2 and (_unnumbered(text) == text or _PLACE.match(text)):
         return False
-    told = not _SAID.isdisjoint(words) or _unnumbered(text) != text or _ORIGIN.match(text) is not None
-    return told and not _READ.isdisjoint(words) and (_READ | _SAID | _BESIDE).issuperset(words)
+    attributed = not _SAID.isdisjoint(words) or _unnumbered(text) != text or _ORIGIN.match(text) is not None
+    return attributed and not _READ.isdisjoint(words) and (_READ | _SAID | _BESIDE).issuperset(words)
 
 
 def _words(text: str) -> list[str]:

@@ -233,9 +233,9 @@ def disagreements(
     first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
 ) -> Iterator[tuple[str, str]]:
     """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
-    told = [" ".join((one.title, one.heading, one.file, one.text)) for one in (first, second)]
-    about = [set(words_of(text)) for text in told]
-    for name in names_of(asked) + _typed_small(asked, " ".join(told)):
+    texts = [" ".join((one.title, one.heading, one.file, one.text)) for one in (first, second)]
+    about = [set(words_of(text)) for text in texts]
+    for name in names_of(asked) + _typed_small(asked, " ".join(texts)):
         first_named, second_named = (all(is_named(word, there) for word in name) for there in about)
         if first_named != second_named:
             return

@@ -283,7 +283,7 @@ class PassageReading:
         return answer
 
     def _bare(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> str:
-        """An answer without citations, as its sources are told beside it, without marks and remarks."""
+        """An answer without citations, as its sources stand beside it, without marks and remarks."""
         if self.documents is None:
             return answer
         bare = _BOLD.sub(r"\1", without_citations(answer)) or answer

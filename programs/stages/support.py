@@ -155,19 +155,19 @@ async def support_of(
 def carried_part(question: str, answer: str, passages: Sequence[str]) -> str:
     """An answer without the remarks at its end, where passages carry its first sentence and hardly a word of these.
 
-    What takes back what was said, or tells less of it than all, is no remark: a step, a part of a list or a sentence
+    What takes back what was said, or limits it, is no remark: a step, a part of a list or a sentence
     of which passages have most words stays for the judge.
     """
     if len(answer) > _LONGEST or _LISTED.search(answer) or is_abstention(answer):
         return answer
     first, *others = sentences_of(answer) or [""]
-    told = (
+    has_remarks = (
         0 < len(others) <= _REMARKS
         and not verdict_in(first)
         and not _SHORTENED.search(first)
         and words_lacking(first, [question])
     )
-    if not told or words_lacking(first, passages):
+    if not has_remarks or words_lacking(first, passages):
         return answer
     part = answer
     for one in reversed(others):
@@ -229,8 +229,8 @@ def _about_another(question: str, answer: str, passages: Sequence[str], named: b
 
 def _called_otherwise(answer: str, text: str) -> bool:
     """Whether somebody is Ms. Mohn in one of two texts, and nobody but Mr. Mohn in the other."""
-    told, there = ([_called(one, pattern) for pattern in _CALLED] for one in (answer, text))
-    return any(told[sex] & there[not sex] - there[sex] for sex in (False, True))
+    here, there = ([_called(one, pattern) for pattern in _CALLED] for one in (answer, text))
+    return any(here[sex] & there[not sex] - there[sex] for sex in (False, True))
 
 
 def _called(text: str, pattern: re.Pattern[str]) -> set[str]:
@@ -238,9 +238,9 @@ def _called(text: str, pattern: re.Pattern[str]) -> set[str]:
 
 
 def _of_another_year(question: str, answer: str) -> bool:
-    """Whether an answer tells a number, and for another year than the one that is asked about."""
-    asked, told = ({*_YEAR.findall(text)} for text in (question, answer))
-    return bool(asked and told) and asked.isdisjoint(told) and len(re.findall(r"\d+", answer)) > len(told)
+    """Whether an answer states a number, and for another year than the one that is asked about."""
+    asked, stated = ({*_YEAR.findall(text)} for text in (question, answer))
+    return bool(asked and stated) and asked.isdisjoint(stated) and len(re.findall(r"\d+", answer)) > len(stated)
 
 
 def _other_numbers_left_out(answer: str, text: str) -> str:
