@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from keqa.errors import ConfigurationError
@@ -114,9 +115,9 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
         called = function = getattr(source, method)
         name, wanted = f"{name}.{method}", f"{method}(query)"
     elif callable(source):
-        # DSPy calls `forward` through `__call__`, which has no parameters of its own.
-        forward = getattr(source, "forward", None)
-        function = forward if callable(forward) else source
+        # DSPy calls `forward` through `__call__`, which has no parameters of its own, and warns of who reads it.
+        forward = getattr(type(source), "forward", None)
+        function = MethodType(forward, source) if callable(forward) else source
         name = str(getattr(source, "__name__", name))
     else:
         raise ValueError(

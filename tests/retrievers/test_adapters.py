@@ -120,8 +120,9 @@ def test_a_retriever_stays_what_it_is_and_search_many_is_added(retriever):
         Search(),
     ],
 )
-def test_what_is_called_with_and_without_a_number_gives_as_many_as_are_asked_for(source):
+def test_what_is_called_with_and_without_a_number_gives_as_many_as_are_asked_for(source, caplog):
     assert [hit.passage.text for hit in as_retriever(source).search("where?", 2)] == TEXTS[:2]
+    assert caplog.messages == []
 
 
 def test_what_a_function_may_return():
