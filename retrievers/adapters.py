@@ -121,8 +121,8 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
         name = str(getattr(source, "__name__", name))
     else:
         raise ValueError(
-            "it has no method search, retrieve or invoke and is no function of a query; open an index with "
-            "keqa.open_index(...), or see keqa.as_retriever for what can be given"
+            "it has no method search, retrieve or invoke and is no function of a query; of passages, make an index "
+            "with keqa.build_index(passages, folder), and open it with keqa.open_index(folder)"
         )
     number = _arguments(function, wanted)
     # A method as the function of its class, an object that is called as the method that is called.
@@ -136,7 +136,9 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
 def _arguments(function: Callable[..., Any], wanted: str) -> str | None:
     """By which name a function takes the number of passages: empty for by position, None where it takes none."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-        raise ValueError("it is a coroutine function: give one that returns the passages")
+        raise ValueError(
+            "it is a coroutine function: give one that returns passages, such as lambda query: asyncio.run(f(query))"
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -167,8 +169,12 @@ def hits_of(found: Any, name: str) -> list[Hit]:
     if _get(found, ["passages"]) is not None:
         # A prediction of DSPy's, with scores and places in the corpus beside the passages where there are any.
         scores, ids, found = _get(found, ["scores"]), _get(found, ["indices"]), _get(found, ["passages"])
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise ConfigurationError(f"{name} returned {shown(found)}, which is no list of passages")
+    # A mapping, a table of pandas or another prediction of DSPy's would give its names for texts.
+    named = isinstance(found, Mapping) or hasattr(found, "columns") or hasattr(found, "toDict")
+    if named or isinstance(found, str | bytes) or not isinstance(found, Iterable):
+        raise ConfigurationError(
+            f"{name} returned {shown(found)}, which is no list of passages: texts, mappings with text, or keqa.Passage"
+        )
     items = list(found)
     beside = (
         values if isinstance(values, list | tuple) and len(values) == len(items) else [None] * len(items)

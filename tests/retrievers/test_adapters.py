@@ -174,8 +174,9 @@ def test_frameworks(monkeypatch):
         (Path("my/index"), r"open an index with keqa\.open_index\('my/index'\)"),
         (VectorStore, r"it is a class: make one first, as VectorStore\(\.\.\.\)"),
         *((one, "it cannot be called as") for one in (lambda: TEXTS, lambda query, k, filter: 0, lambda *, query: 0)),
-        (coroutine, "it is a coroutine function"),
-        *((one, "it has no method search") for one in (False, 0, [], object())),
+        (coroutine, r"it is a coroutine function: .* such as lambda query: asyncio\.run\(f\(query\)\)"),
+        *((one, "it has no method search") for one in (False, 0, object())),
+        (TEXTS, r"make an index with keqa\.build_index\(passages, folder\), and open it"),
         (dspy.LM("openai/none"), "it is a language model"),
         (dspy.Predict("question -> answer"), "it cannot be called as"),
     ],
@@ -221,7 +222,9 @@ def test_every_name_that_a_corpus_may_call_its_text_by():
         as_retriever(lambda query: [{"title": "Ann", "txt": TEXTS[0]}]).search("q")
 
 
-@pytest.mark.parametrize("found", [None, "Ann lives in Bergen.", 3, [3], [{"title": "Ann"}], {"Ann": 1}])
+@pytest.mark.parametrize(
+    "found", [None, TEXTS[0], 3, [3], [{"title": "Ann"}], {"Ann": 1}, dspy.Prediction(context=TEXTS)]
+)
 def test_what_came_back_has_to_be_passages(found):
     with pytest.raises(ConfigurationError, match="returned"):
         as_retriever(lambda query: found).search("q")
