@@ -272,10 +272,10 @@ class Program(SharingLMs, Stage):
         stage.rewrite.fixed = self.demonstrations
         if self._lms.value is not None:
             stage.bind_lms(self._lms.value)
-        else:
-            # Predictors of the task that were given several are no reason not to ask the one of the settings.
-            with suppress(ValueError):
-                stage.rewrite.set_lm(self.get_lm())
+        # What the predictors have counts, as a parent's `set_lm` reaches them alone; where they have several, there is
+        # no one of them.
+        with suppress(ValueError):
+            stage.rewrite.set_lm(self.get_lm())
         current().count_steps([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
         text = await stage.run(asked.question, asked.history, self.max_question_chars)
         if text != asked.question:
