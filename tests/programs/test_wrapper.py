@@ -45,6 +45,8 @@ def test_settings_are_those_of_the_program(compiled, program):
     lm = dspy.LM("openai/other", api_key="x")
     compiled.set_lm(lm)
     assert compiled.get_lm() is program.get_lm() is lm
+    compiled.callbacks = ["heard"]
+    assert (program.callbacks, compiled.history is program.history) == (["heard"], True)
 
 
 def test_a_parent_sees_its_predictors_and_saves_them_by_the_names_of_the_program(compiled, program, tmp_path):
