@@ -39,7 +39,7 @@ class ModuleWrapper(dspy.Module, Generic[M]):
     aforward = acall
     __call__ = forward = _inside("__call__")
     # What DSPy's modules have themselves, and so would not be looked for in the module inside.
-    named_parameters, load_state = _inside("named_parameters"), _inside("load_state")
+    named_parameters, load, load_state = _inside("named_parameters"), _inside("load"), _inside("load_state")
     set_lm, get_lm = _inside("set_lm"), _inside("get_lm")
     reset_copy = _inside("reset_copy")
 
