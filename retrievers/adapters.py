@@ -119,6 +119,8 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
         forward = getattr(type(source), "forward", None)
         function = MethodType(forward, source) if callable(forward) else source
         name = str(getattr(source, "__name__", name))
+    elif hasattr(source, "as_retriever"):
+        raise ValueError("give the retriever that its method as_retriever makes")
     else:
         raise ValueError(
             "it has no method search, retrieve or invoke and is no function of a query; of passages, make an index "

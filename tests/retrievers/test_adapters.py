@@ -73,6 +73,13 @@ class LlamaIndexRetriever:
         return [NodeWithScore(TextNode(TEXTS[0], "ann"), 0.9), NodeWithScore(TextNode(TEXTS[1], "bo"), 0.5)]
 
 
+class VectorStoreIndex:
+    """As ``llama_index.core.VectorStoreIndex``."""
+
+    def as_retriever(self, **kwargs: Any) -> LlamaIndexRetriever:
+        return LlamaIndexRetriever()
+
+
 class Notes:
     def search(self, query: str, k: int = 10) -> list[Hit]:
         return [Hit(Passage(query, "", query), 3.0)][:k]
@@ -177,6 +184,7 @@ def test_frameworks(monkeypatch):
         (coroutine, r"it is a coroutine function: .* such as lambda query: asyncio\.run\(f\(query\)\)"),
         *((one, "it has no method search") for one in (False, 0, object())),
         (TEXTS, r"make an index with keqa\.build_index\(passages, folder\), and open it"),
+        (VectorStoreIndex(), "give the retriever that its method as_retriever makes"),
         (dspy.LM("openai/none"), "it is a language model"),
         (dspy.Predict("question -> answer"), "it cannot be called as"),
     ],
