@@ -136,8 +136,8 @@ def turns(history: object) -> list[str]:
 def _line(turn: object) -> str:
     if isinstance(turn, str):
         return clean(turn)[: 2 * _LONGEST]
-    if isinstance(turn, Mapping):
-        question, answer = turn.get("question"), turn.get("answer")
+    if isinstance(turn, Mapping) and "question" in turn:
+        question, answer = turn["question"], turn.get("answer")
     elif isinstance(turn, Sequence) and len(turn) == 2:
         question, answer = turn
     else:

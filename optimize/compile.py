@@ -155,7 +155,7 @@ def compile_program(
     try:
         chosen = Options(**options)
     except TypeError as error:
-        raise ConfigurationError(f"keqa.compile: {error}") from error
+        raise ConfigurationError(str(error).replace("Options.__init__", "keqa.compile")) from error
     given: list[Any] = [list(some) if isinstance(some, Iterator) else some for some in (trainset, valset)]
     trainset, valset = given
     if metric is None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Number
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import dspy
@@ -272,10 +273,10 @@ class Program(SharingLMs, Stage):
         stage.rewrite.fixed = self.demonstrations
         if self._lms.value is not None:
             stage.bind_lms(self._lms.value)
-        else:
-            # Predictors of the task that were given several are no reason not to ask the one of the settings.
-            with suppress(ValueError):
-                stage.rewrite.set_lm(self.get_lm())
+        # What the predictors have counts, as a parent's `set_lm` reaches them alone; where they have several, there is
+        # no one of them.
+        with suppress(ValueError):
+            stage.rewrite.set_lm(self.get_lm())
         current().count_steps([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
         text = await stage.run(asked.question, asked.history, self.max_question_chars)
         if text != asked.question:
@@ -406,6 +407,12 @@ class Program(SharingLMs, Stage):
     def named_parameters(self) -> list[tuple[str, Any]]:
         """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
         return [(SETTINGS, SavedSettings(self)), *super().named_parameters()]
+
+    def load(self, path: str | Path, **how: Any) -> None:
+        """Load a state that was saved as a file, as DSPy does."""
+        if Path(path).is_dir():
+            raise ConfigurationError(f"{path} is a folder: keqa.load(folder, retriever, lms) loads the program in it")
+        super().load(path, **how)
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Become what was saved, from anywhere: settings, utility reference, predictors. LMs and retriever stay.

@@ -6,7 +6,7 @@ from typing import Any, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from keqa.errors import ConfigurationError
+from keqa.errors import ConfigurationError, meant
 from keqa.programs import declared
 from keqa.programs.arguments import refusal
 
@@ -20,7 +20,8 @@ class Settings(declared.CommonSettings, BaseModel):
     def read(cls, values: Mapping[str, Any], method: str) -> Self:
         for name in values:
             if name not in cls.model_fields:
-                raise TypeError(f"{method} got an unexpected keyword argument {name!r}")
+                near = meant(name, [*cls.model_fields, "lms"])
+                raise TypeError(f"{method} got an unexpected keyword argument {name!r}{near}")
         try:
             return cls(**values)
         except ValidationError as error:

@@ -145,7 +145,10 @@ class Stage(dspy.Module):
         return await (work if context().session else Session(self.bound, blocking=False).run(work))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.roles and isinstance(value, dspy.Predict):
+        if name in self.roles and isinstance(value, dspy.Module):
+            if not isinstance(value, dspy.Predict):
+                made = type(value).__name__
+                raise ConfigurationError(f"{type(self).__name__}.{name} is one call: a dspy.Predict, and no {made}")
             value.role = self.roles[name]
         super().__setattr__(name, value)
 

@@ -29,7 +29,8 @@ class ModuleWrapper(dspy.Module, Generic[M]):
 
     def __init__(self, program: M, **beside: Any) -> None:
         super().__init__()
-        # All at once, as names that the inner module has too would otherwise be set there.
+        # DSPy's notes, such as calls and callbacks, are the inner module's; what is beside it would be set there, too.
+        self.__dict__.clear()
         self.__dict__.update(beside, program=program)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
@@ -38,9 +39,9 @@ class ModuleWrapper(dspy.Module, Generic[M]):
     aforward = acall
     __call__ = forward = _inside("__call__")
     # What DSPy's modules have themselves, and so would not be looked for in the module inside.
-    named_parameters, load_state = _inside("named_parameters"), _inside("load_state")
+    named_parameters, load, load_state = _inside("named_parameters"), _inside("load"), _inside("load_state")
     set_lm, get_lm = _inside("set_lm"), _inside("get_lm")
-    reset_copy, inspect_history = _inside("reset_copy"), _inside("inspect_history")
+    reset_copy = _inside("reset_copy")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "program" not in self.__dict__:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from keqa.errors import ConfigurationError
@@ -114,14 +115,16 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
         called = function = getattr(source, method)
         name, wanted = f"{name}.{method}", f"{method}(query)"
     elif callable(source):
-        # DSPy calls `forward` through `__call__`, which has no parameters of its own.
-        forward = getattr(source, "forward", None)
-        function = forward if callable(forward) else source
+        # DSPy calls `forward` through `__call__`, which has no parameters of its own, and warns of who reads it.
+        forward = getattr(type(source), "forward", None)
+        function = MethodType(forward, source) if callable(forward) else source
         name = str(getattr(source, "__name__", name))
+    elif hasattr(source, "as_retriever"):
+        raise ValueError("give the retriever that its method as_retriever makes")
     else:
         raise ValueError(
-            "it has no method search, retrieve or invoke and is no function of a query; open an index with "
-            "keqa.open_index(...), or see keqa.as_retriever for what can be given"
+            "it has no method search, retrieve or invoke and is no function of a query; of passages, make an index "
+            "with keqa.build_index(passages, folder), and open it with keqa.open_index(folder)"
         )
     number = _arguments(function, wanted)
     # A method as the function of its class, an object that is called as the method that is called.
@@ -135,7 +138,9 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
 def _arguments(function: Callable[..., Any], wanted: str) -> str | None:
     """By which name a function takes the number of passages: empty for by position, None where it takes none."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-        raise ValueError("it is a coroutine function: give one that returns the passages")
+        raise ValueError(
+            "it is a coroutine function: give one that returns passages, such as lambda query: asyncio.run(f(query))"
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -166,8 +171,12 @@ def hits_of(found: Any, name: str) -> list[Hit]:
     if _get(found, ["passages"]) is not None:
         # A prediction of DSPy's, with scores and places in the corpus beside the passages where there are any.
         scores, ids, found = _get(found, ["scores"]), _get(found, ["indices"]), _get(found, ["passages"])
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise ConfigurationError(f"{name} returned {shown(found)}, which is no list of passages")
+    # A mapping, a table of pandas or another prediction of DSPy's would give its names for texts.
+    named = isinstance(found, Mapping) or hasattr(found, "columns") or hasattr(found, "toDict")
+    if named or isinstance(found, str | bytes) or not isinstance(found, Iterable):
+        raise ConfigurationError(
+            f"{name} returned {shown(found)}, which is no list of passages: texts, mappings with text, or keqa.Passage"
+        )
     items = list(found)
     beside = (
         values if isinstance(values, list | tuple) and len(values) == len(items) else [None] * len(items)

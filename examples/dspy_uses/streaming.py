@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import dspy
-from dspy.streaming.streamify import streaming_response
+from dspy.streaming import StatusMessage, streaming_response
 
 import keqa
 from dspy_uses.checks import expect
@@ -32,12 +32,11 @@ def streamify_async_with_a_local_lm() -> None:
 
 def serializer_of_streaming() -> None:
     """The serializer of streaming."""
-    prediction = program()(question=QUESTION)
 
     async def written() -> list[str]:
-        async def streamer() -> object:
-            yield prediction
-
-        return [line async for line in streaming_response(streamer())]
+        streamed = dspy.streamify(program())(question=QUESTION)
+        # It refuses status messages, of any module.
+        values = (one async for one in streamed if not isinstance(one, StatusMessage))
+        return [line async for line in streaming_response(values)]
 
     expect(json.loads(asyncio.run(written())[0][6:])["prediction"]["sources"][0]["title"], "Bergen")

@@ -49,6 +49,7 @@ from keqa.retrievers.adapters import hits_of
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import question_asked
+from keqa.retrievers.text import shown
 from keqa.signatures.chat_format import only_blocks
 from keqa.storage.redaction import without_keys
 from keqa.storage.replies import chain
@@ -241,8 +242,10 @@ def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies |
     return line
 
 
-def _without_lm(predictor: dspy.Predict, lms: Any) -> ConfigurationError:
+def _without_lm(predictor: dspy.Predict, own: Any, lms: Any) -> ConfigurationError:
     """What is wrong with a predictor that nothing answers: a program with language models gives each role one."""
+    if own is not None:
+        return ConfigurationError(f"a language model must be made by keqa.build_lm or dspy.LM, and not {shown(own)}")
     if lms is None:
         return ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
     prompt = predictor.signature.__name__
@@ -266,8 +269,8 @@ async def predict(
     """
     session = current()
     own = predictor.lm or dspy.settings.lm
-    if own is None:
-        raise _without_lm(predictor, session.lms)
+    if not isinstance(own, dspy.BaseLM):
+        raise _without_lm(predictor, own, session.lms)
     lm, meter = as_served(own), session.meter(predictor)
     arguments = {"config": _settings(config or {}, attempt, lm), **inputs} | ({} if lm is own else {"lm": lm})
     if demos is None and (hides := session.hides) is not None:

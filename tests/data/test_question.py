@@ -50,6 +50,8 @@ def test_the_last_turns_are_read_and_long_ones_cut():
 def test_what_is_no_history_is_refused(history):
     with pytest.raises(InputError, match="history"):
         turns(history)
+    with pytest.raises(InputError, match=r"must be a line, .* or a mapping with question and answer"):
+        turns([{"role": "user", "content": "Who?"}])
 
 
 @given(st.lists(st.one_of(st.text(), st.tuples(st.text(min_size=1), st.text())), max_size=20))

@@ -94,6 +94,8 @@ def test_what_would_have_no_effect_is_not_assigned(name, message, around):
     setattr(own, name, 3)
     assert getattr(own, name) == 3
     assert program.score == 3
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'; is (tries|lms) meant"):
+        KEQA(None, **{name: 3})
 
 
 def test_every_argument_is_a_setting_and_comes_back():

@@ -26,13 +26,15 @@ def compiled(program):
     return Compiled(program, report=None, reflection_lm="sk-secret")
 
 
-def test_it_answers_in_every_way_that_the_program_does(compiled):
+def test_it_answers_in_every_way_that_the_program_does(compiled, tmp_path):
     assert compiled("Who is it?").answer == "Ann"
     assert compiled.forward(question="Who is it?").answer == "Ann"
     assert asyncio.run(compiled.acall(question="Who is it?")).answer == "Ann"
     assert [one.answer for one in compiled.answer_many(["Who is it?"])] == ["Ann"]
     assert str(list(compiled.stream("Who is it?"))[-1]) == "Answered: Ann"
     assert compiled.as_tool().func("Who is it?").startswith("Ann")
+    with pytest.raises(ConfigurationError, match=r"is a folder: keqa\.load\(folder, retriever, lms\) loads"):
+        compiled.load(tmp_path)
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = compiled.no_such_thing
 
@@ -45,6 +47,8 @@ def test_settings_are_those_of_the_program(compiled, program):
     lm = dspy.LM("openai/other", api_key="x")
     compiled.set_lm(lm)
     assert compiled.get_lm() is program.get_lm() is lm
+    compiled.callbacks = ["heard"]
+    assert (program.callbacks, compiled.history is program.history) == (["heard"], True)
 
 
 def test_a_parent_sees_its_predictors_and_saves_them_by_the_names_of_the_program(compiled, program, tmp_path):

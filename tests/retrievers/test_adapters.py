@@ -73,6 +73,13 @@ class LlamaIndexRetriever:
         return [NodeWithScore(TextNode(TEXTS[0], "ann"), 0.9), NodeWithScore(TextNode(TEXTS[1], "bo"), 0.5)]
 
 
+class VectorStoreIndex:
+    """As ``llama_index.core.VectorStoreIndex``."""
+
+    def as_retriever(self, **kwargs: Any) -> LlamaIndexRetriever:
+        return LlamaIndexRetriever()
+
+
 class Notes:
     def search(self, query: str, k: int = 10) -> list[Hit]:
         return [Hit(Passage(query, "", query), 3.0)][:k]
@@ -120,8 +127,9 @@ def test_a_retriever_stays_what_it_is_and_search_many_is_added(retriever):
         Search(),
     ],
 )
-def test_what_is_called_with_and_without_a_number_gives_as_many_as_are_asked_for(source):
+def test_what_is_called_with_and_without_a_number_gives_as_many_as_are_asked_for(source, caplog):
     assert [hit.passage.text for hit in as_retriever(source).search("where?", 2)] == TEXTS[:2]
+    assert caplog.messages == []
 
 
 def test_what_a_function_may_return():
@@ -173,8 +181,10 @@ def test_frameworks(monkeypatch):
         (Path("my/index"), r"open an index with keqa\.open_index\('my/index'\)"),
         (VectorStore, r"it is a class: make one first, as VectorStore\(\.\.\.\)"),
         *((one, "it cannot be called as") for one in (lambda: TEXTS, lambda query, k, filter: 0, lambda *, query: 0)),
-        (coroutine, "it is a coroutine function"),
-        *((one, "it has no method search") for one in (False, 0, [], object())),
+        (coroutine, r"it is a coroutine function: .* such as lambda query: asyncio\.run\(f\(query\)\)"),
+        *((one, "it has no method search") for one in (False, 0, object())),
+        (TEXTS, r"make an index with keqa\.build_index\(passages, folder\), and open it"),
+        (VectorStoreIndex(), "give the retriever that its method as_retriever makes"),
         (dspy.LM("openai/none"), "it is a language model"),
         (dspy.Predict("question -> answer"), "it cannot be called as"),
     ],
@@ -220,7 +230,9 @@ def test_every_name_that_a_corpus_may_call_its_text_by():
         as_retriever(lambda query: [{"title": "Ann", "txt": TEXTS[0]}]).search("q")
 
 
-@pytest.mark.parametrize("found", [None, "Ann lives in Bergen.", 3, [3], [{"title": "Ann"}], {"Ann": 1}])
+@pytest.mark.parametrize(
+    "found", [None, TEXTS[0], 3, [3], [{"title": "Ann"}], {"Ann": 1}, dspy.Prediction(context=TEXTS)]
+)
 def test_what_came_back_has_to_be_passages(found):
     with pytest.raises(ConfigurationError, match="returned"):
         as_retriever(lambda query: found).search("q")

@@ -78,6 +78,8 @@ def test_parts_that_are_assigned(scripted):
     reference = UtilityReference()
     program.reference = reference
     assert program.picking.reference is reference is program.reference
+    with pytest.raises(ConfigurationError, match=r"Answering\.answer is one call: a dspy\.Predict"):
+        program.answering.answer = dspy.ChainOfThought("passages, question -> answer")
 
 
 def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_reads(scripted, retriever):

@@ -3,6 +3,7 @@
 What a failure of each prompt leads to, where it always fails, is in the stories.
 """
 
+import dspy
 import pytest
 from dspy.lm15 import AuthError, BillingError, ServerError
 from fixtures.director_of_up import QUESTION, World, causes
@@ -77,6 +78,8 @@ def test_it_also_ends_a_batch(scripted, retriever):
 
 def test_what_cannot_be_asked_makes_no_call(ask, retriever):
     with pytest.raises(ConfigurationError, match="No language model is set"):
+        KEQA(retriever())(question=QUESTION)
+    with dspy.context(lm="openai/x"), pytest.raises(ConfigurationError, match="LM, and not 'openai/x'"):
         KEQA(retriever())(question=QUESTION)
     with pytest.raises(InputError, match="the question is empty"):
         ask("  \x00 ")

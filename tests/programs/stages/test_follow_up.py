@@ -116,6 +116,11 @@ def test_the_language_model_of_the_task_rewrites(scripted, retriever):
     with dspy.context(lm=other):
         ClosedBook(lms=lms)("Where was she born?", history=HISTORY)
         assert [one.count["RewriteFollowUp"] for _, one in made.values()] == [1, 0, 0]
+        parent = dspy.Module()
+        parent.part = ClosedBook(lms=lms)
+        parent.set_lm(made["utility"][0])
+        parent.part("Where was she born?", history=HISTORY)
+        assert [one.count["RewriteFollowUp"] for _, one in made.values()] == [1, 0, 1]
         # Where predictors have one of their own, that rewrites.
         program = ClosedBook()
         program.answer.lm = own
