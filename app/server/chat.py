@@ -30,10 +30,19 @@ _FREE = (None, "auto", "none")
 _THINK, _THOUGHT = "<think>\n", "\n</think>\n\n"
 _STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DOTALL)
 _LISTED = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
-# What Open WebUI and LibreChat have a model do beside the conversation.
+# How Open WebUI passes on what was attached to a question, or found in the web for it.
+_ATTACHED = re.compile(r"\s*### Task:\nRespond to the user query using the provided context")
+# What Open WebUI, LibreChat and Continue have a model do beside the conversation, and the system messages by which
+# LobeChat and Cherry Studio do.
 _CHORE = re.compile(
     r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title"
-    r"|Analyze this conversation and provide:\n1\. The detected language)"
+    r"|Analyze this conversation and provide:\n1\. The detected language|Query: History:\n"
+    r"|Your task is to reflect the speaker's likely facial expression"
+    r"|Given the following\.\.\. please reply with a title)"
+)
+_CHORE_OF_SYSTEM = re.compile(
+    r"\s*You are (a professional conversation summarizer\. Generate a concise title"
+    r"|an assistant skilled in conversation\. You need to summarize the user's conversation)"
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
 """Stands between a draft that was streamed and what is left of it."""
@@ -97,7 +106,11 @@ class ChatRequest(BaseModel):
             "function_call": found.function_call not in _FREE and "no functions can be called",
             "response_format": wants_form and "an answer is text",
         }
-        if _CHORE.match(found.question):
+        if _ATTACHED.match(found.question):
+            message = "only the server's own documents are read: ask without the window's files, knowledge and search"
+            raise ProblemError(400, message, code="no_attachments", param="messages")
+        system = [" ".join(_texts(message.content)) for message in found.messages if message.role == "system"]
+        if _CHORE.match(found.question) or any(map(_CHORE_OF_SYSTEM.match, system)):
             # It would cost as much as a question, and the answer would be none.
             message = "a title, tags or questions for a chat window are no question to the documents"
             raise ProblemError(400, message, code="no_question", param="messages")
