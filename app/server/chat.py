@@ -73,7 +73,7 @@ class _Message(BaseModel):
 
 
 class _StreamOptions(BaseModel):
-    include_usage: bool = False
+    include_usage: bool | None = False
 
 
 class ChatRequest(BaseModel):
@@ -81,7 +81,7 @@ class ChatRequest(BaseModel):
 
     model: str
     messages: list[_Message] = Field(min_length=1)
-    stream: bool = False
+    stream: bool | None = False
     stream_options: _StreamOptions | None = None
     n: int | None = None
     tool_choice: Any = None
@@ -144,7 +144,7 @@ class ChatRequest(BaseModel):
 
     @property
     def wants_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+        return bool(self.stream_options and self.stream_options.include_usage)
 
 
 def _texts(content: str | list[_TextPart] | None) -> list[str]:
