@@ -337,7 +337,8 @@ class _Routes:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            problem = ProblemError(error.status_code, "there is nothing at this address, or not by this method")
+            message = f"there is nothing at this address, or not by this method: questions go to POST {_CHAT}"
+            problem = ProblemError(error.status_code, message)
         else:
             problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)

@@ -114,6 +114,8 @@ def test_the_model_is_listed(client):
     with pytest.raises(openai.NotFoundError) as error:
         client.models.retrieve("gpt-4o")
     assert error.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError, match="questions go to POST /v1/chat/completions"):
+        client.responses.create(model="keqa", input=QUESTION)
 
 
 UNASKABLE = [
