@@ -119,8 +119,8 @@ class Guard:
         secured = self._digest is not None and scope["path"] not in (OPEN, PAGE)
         if secured and not led and not self._knows(headers.getlist("authorization")):
             message = (
-                "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is opened at "
-                "the address that the command printed"
+                "a token is needed, and none came or another one's: send this server's as the key (Authorization: "
+                "Bearer TOKEN); the page has it where it is opened at the address that the command printed"
             )
             raise ProblemError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
