@@ -41,6 +41,9 @@ KEEP_ALIVE = 10.0
 _ASK, _ABOUT, _CHAT, _MODELS = "/ask", "/about", "/v1/chat/completions", "/v1/models"
 _METRICS, _MCP, _DOCUMENTS, _KEPT = "/metrics", "/mcp", "/documents", "/conversations"
 
+# Monitors ask by HEAD whether a server is there.
+_READ = ["GET", "HEAD"]
+
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
 _TEXT = (".txt", ".rst", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl", ".eml")
@@ -126,13 +129,13 @@ def application(
         **{_MODELS: routes.models, _MODELS + "/{name}": routes.model},
     }
     for path, endpoint in read.items():
-        api.add_api_route(path, endpoint)
+        api.add_api_route(path, endpoint, methods=_READ)
     if documents is not None:
 
         async def opened(path: str) -> Response:
             return await asyncio.to_thread(documents.response, path)
 
-        api.add_api_route(_DOCUMENTS + "/{path:path}", opened)
+        api.add_api_route(_DOCUMENTS + "/{path:path}", opened, methods=_READ)
     if intake is not None:
 
         async def added(request: Request) -> Response:
