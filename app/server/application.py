@@ -316,7 +316,8 @@ class _Routes:
                     else:
                         yield ALIVE if one is None else shown(one)
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        # By default nginx keeps what it passes on until some kilobytes are there.
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def page(self) -> Response:
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})

@@ -49,6 +49,7 @@ def test_a_stream_is_events_and_says_that_it_is_alive(serving, server, monkeypat
     server.latency = 0.1
     events = serving.chat(stream=True)
     assert events.headers["content-type"].startswith("text/event-stream")
+    assert events.headers["x-accel-buffering"] == "no"
     parts = events.text.split("\n\n")
     assert parts[-2:] == ["data: [DONE]", ""]
     assert ": in work" in parts
