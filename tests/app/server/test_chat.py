@@ -156,8 +156,11 @@ def test_a_body_that_is_no_request(serving):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_question_without_an_answer_is_an_error(serve, stream):
-    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+def test_a_question_without_an_answer_is_an_error(serve, stream, caplog):
+    with (
+        OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm,
+        caplog.at_level("INFO", logger="keqa.server"),
+    ):
         serving = serve(lm)
         # Over documents of one's own a reply that cannot be read is a finding.
         serving.answers._program.unanswered = "guess"
@@ -166,6 +169,7 @@ def test_a_question_without_an_answer_is_an_error(serve, stream):
             list(client.chat.completions.create(model="keqa", messages=ASKED, stream=stream))
     assert error.value.code == "no_answer"
     assert "failed" in error.value.message
+    assert "no answer: AdapterParseError in " in caplog.text
     # OpenAI's client makes no second attempt, which would be paid for again.
     assert serving.metric("keqa_questions_total", outcome="failed") == 1
 
