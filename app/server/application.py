@@ -91,11 +91,12 @@ def application(
     story: Story = "reasoning",
     conversations: Conversations | None = None,
     intake: Intake | None = None,
+    public_url: str = "",
 ) -> Guard:
     """The application that a web server runs.
 
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
-    anywhere else.
+    anywhere else. Links to documents begin with `public_url`, by default the address by which a client has asked.
     """
     kept = conversations or Conversations(kept=False)
     page = {
@@ -160,7 +161,7 @@ def application(
     how["larger"] = {} if intake is None else {_DOCUMENTS: intake.most}
     guard = Guard(api, answers.limits, answers.metrics, **how)
     if documents is not None:
-        routes.ticket = guard.ticket
+        routes.ticket, routes.public_url = guard.ticket, public_url.rstrip("/")
     return guard
 
 
@@ -181,6 +182,7 @@ class _PageRequest(BaseModel):
 class _Routes:
     ticket: Callable[[str], str] | None = None
     """Where documents are given out, what a link to one carries."""
+    public_url = ""
 
     def __init__(self, answers: Answers, about: str, page: Page, story: Story, conversations: Conversations) -> None:
         self._answers, self._about, self._page, self._story = answers, about, page, story
@@ -205,8 +207,8 @@ class _Routes:
         return self._stream(question, completion.begun(), end, completion.happened)
 
     def _links(self, request: Request) -> Callable[[Source], str | None]:
-        """Links to the documents of sources, at the address by which the client has asked."""
-        base, ticket = str(request.base_url).rstrip("/"), self.ticket
+        """Links to the documents of sources."""
+        base, ticket = self.public_url or str(request.base_url).rstrip("/"), self.ticket
 
         def link(source: Source) -> str | None:
             if ticket is None or not source.file:

@@ -87,6 +87,8 @@ def test_sources_link_to_their_documents_with_a_ticket_for_each(serve, server, t
     assert httpx.post(link).status_code in (401, 405)
     assert httpx.get(link, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}).status_code == 403
     assert TOKEN not in answer
+    behind = serve(server, documents=Documents(docs), public_url="https://keqa.example/x/").chat(stream=True).text
+    assert "(https://keqa.example/x/documents/the%20mayor.txt#page=2)" in behind
 
 
 def test_who_goes_away_frees_the_calls(serve, slow):
