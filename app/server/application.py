@@ -28,7 +28,7 @@ from keqa.programs.prediction import Progress, Source
 from keqa.programs.records import QuestionRecord, record_without_secrets
 from keqa.retrievers.text import clean_text, one_line
 from keqa.server.answers import Answers, Asked, FolderSync, in_step
-from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Story, event, no_model, read_body
+from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Link, Story, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.intake import Intake
 from keqa.server.limits import ProblemError, log, problem_of
@@ -192,21 +192,21 @@ class _Routes:
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history, asked.style)
-        completion = Completion(asked.story or self._story, self._answers.lms, with_usage=asked.wants_usage)
+        how: dict[str, Any] = {"with_usage": asked.wants_usage, "link": self._links(request)}
+        completion = Completion(asked.story or self._story, self._answers.lms, **how)
         if not asked.stream:
             return JSONResponse(completion.whole(await self._answers.ask(question)))
-        link = self._links(request) if asked.sources_in_text else None
 
         def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:
-                yield from completion.answered(asking.result(), link=link)
+                yield from completion.answered(asking.result(), lists=asked.sources_in_text)
             except Exception as error:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
 
         return self._stream(question, completion.begun(), end, completion.happened)
 
-    def _links(self, request: Request) -> Callable[[Source], str | None]:
+    def _links(self, request: Request) -> Link:
         """Links to the documents of sources."""
         base, ticket = self.public_url or str(request.base_url).rstrip("/"), self.ticket
 

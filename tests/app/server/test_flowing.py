@@ -87,8 +87,11 @@ def test_sources_link_to_their_documents_with_a_ticket_for_each(serve, server, t
     assert httpx.post(link).status_code in (401, 405)
     assert httpx.get(link, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}).status_code == 403
     assert TOKEN not in answer
-    behind = serve(server, documents=Documents(docs), public_url="https://keqa.example/x/").chat(stream=True).text
-    assert "(https://keqa.example/x/documents/the%20mayor.txt#page=2)" in behind
+    behind = serve(server, documents=Documents(docs), public_url="https://keqa.example/x/")
+    there = "https://keqa.example/x/documents/the%20mayor.txt#page=2"
+    assert f"({there})" in behind.chat(stream=True).text
+    (annotation,) = behind.chat().json()["choices"][0]["message"]["annotations"]
+    assert annotation["url_citation"]["url"] == there
 
 
 def test_who_goes_away_frees_the_calls(serve, slow):
@@ -220,7 +223,7 @@ def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradi
     finding = unanswered_of("?", [], QuizRecord(index=0, text="?", missing=missing))
     told = {"answer": finding.message, "answer_source": "unanswered", "unanswered": finding, "written": written}
     record = QuestionRecord(question="?", **told)
-    events = events_in("".join(Completion("none").answered(record, link=lambda source: None)))
+    events = events_in("".join(Completion("none").answered(record, lists=True)))
     deltas = [one["choices"][0]["delta"] for one in events]
     assert "".join(one.get("content") or "" for one in deltas) == content_of(record)
     assert content_of(record).endswith("1. Port (1)")
