@@ -33,6 +33,12 @@ class ServerOptions:
         "The folder that was indexed: sources on the page open their files, at their pages. Whoever may ask may then "
         "read every document in it."
     )
+    public_url: str = option(
+        "The address by which readers reach this server, such as that of a proxy before it: links to documents begin "
+        "with it.",
+        default="",
+        shown="that by which a client asks",
+    )
     watch: bool = option(
         "Take up what keqa index changes in the index from the next question on; with --documents, bring the index in "
         "step with that folder every few seconds, too.",
@@ -99,6 +105,8 @@ def serve(
         raise MisplacedOptionError(why, *unheard)
     if server.story not in ("reasoning", "text", "none"):
         raise InputError(f"--story must be reasoning, text or none, not {server.story!r}")
+    if server.public_url and not server.public_url.startswith(("http://", "https://")):
+        raise InputError(f"--public-url must begin with http:// or https://, not be {server.public_url!r}")
     if server.add_documents and (program.index is None or server.documents is None):
         raise InputError("--add-documents needs --index and --documents: the index and the folder that documents go to")
     if watch and program.index is None:
@@ -149,6 +157,7 @@ def serve(
         story=cast("Story", server.story),
         conversations=Conversations(kept=keeps),
         intake=Intake(index, folder, most) if server.add_documents and index and folder else None,
+        public_url=server.public_url,
     )
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]

@@ -96,7 +96,11 @@ class Answers:
             raise
         except Exception as error:
             kind = "setting" if isinstance(error, KeqaError) else "fault"
-            self.metrics.failures.labels(error.stage if isinstance(error, StageError) else kind).inc()
+            if isinstance(error, StageError):
+                # Of a stream that has begun, the status tells nothing.
+                kind = error.stage
+                log.error("no answer: %s in %s", error.cause, kind)
+            self.metrics.failures.labels(kind).inc()
             raise
         finally:
             self.metrics.questions.labels(outcome).inc()
@@ -203,6 +207,7 @@ class Answers:
             if not limit.expired():
                 raise
             message = f"the question took longer than the {self.limits.timeout:g} seconds that the server allows"
+            log.error("no answer: its time was over")
             raise ProblemError(504, message, "server_error", "timeout", headers=NOT_AGAIN) from error
 
 

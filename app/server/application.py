@@ -28,7 +28,7 @@ from keqa.programs.prediction import Progress, Source
 from keqa.programs.records import QuestionRecord, record_without_secrets
 from keqa.retrievers.text import clean_text, one_line
 from keqa.server.answers import Answers, Asked, FolderSync, in_step
-from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Story, event, no_model, read_body
+from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Link, Story, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.intake import Intake
 from keqa.server.limits import ProblemError, log, problem_of
@@ -40,6 +40,9 @@ KEEP_ALIVE = 10.0
 
 _ASK, _ABOUT, _CHAT, _MODELS = "/ask", "/about", "/v1/chat/completions", "/v1/models"
 _METRICS, _MCP, _DOCUMENTS, _KEPT = "/metrics", "/mcp", "/documents", "/conversations"
+
+# Monitors ask by HEAD whether a server is there.
+_READ = ["GET", "HEAD"]
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
@@ -88,11 +91,12 @@ def application(
     story: Story = "reasoning",
     conversations: Conversations | None = None,
     intake: Intake | None = None,
+    public_url: str = "",
 ) -> Guard:
     """The application that a web server runs.
 
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
-    anywhere else.
+    anywhere else. Links to documents begin with `public_url`, by default the address by which a client has asked.
     """
     kept = conversations or Conversations(kept=False)
     page = {
@@ -126,13 +130,13 @@ def application(
         **{_MODELS: routes.models, _MODELS + "/{name}": routes.model},
     }
     for path, endpoint in read.items():
-        api.add_api_route(path, endpoint)
+        api.add_api_route(path, endpoint, methods=_READ)
     if documents is not None:
 
         async def opened(path: str) -> Response:
             return await asyncio.to_thread(documents.response, path)
 
-        api.add_api_route(_DOCUMENTS + "/{path:path}", opened)
+        api.add_api_route(_DOCUMENTS + "/{path:path}", opened, methods=_READ)
     if intake is not None:
 
         async def added(request: Request) -> Response:
@@ -157,7 +161,7 @@ def application(
     how["larger"] = {} if intake is None else {_DOCUMENTS: intake.most}
     guard = Guard(api, answers.limits, answers.metrics, **how)
     if documents is not None:
-        routes.ticket = guard.ticket
+        routes.ticket, routes.public_url = guard.ticket, public_url.rstrip("/")
     return guard
 
 
@@ -178,6 +182,7 @@ class _PageRequest(BaseModel):
 class _Routes:
     ticket: Callable[[str], str] | None = None
     """Where documents are given out, what a link to one carries."""
+    public_url = ""
 
     def __init__(self, answers: Answers, about: str, page: Page, story: Story, conversations: Conversations) -> None:
         self._answers, self._about, self._page, self._story = answers, about, page, story
@@ -187,23 +192,23 @@ class _Routes:
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history, asked.style)
-        completion = Completion(asked.story or self._story, self._answers.lms, with_usage=asked.wants_usage)
+        how: dict[str, Any] = {"with_usage": asked.wants_usage, "link": self._links(request)}
+        completion = Completion(asked.story or self._story, self._answers.lms, **how)
         if not asked.stream:
             return JSONResponse(completion.whole(await self._answers.ask(question)))
-        link = self._links(request) if asked.sources_in_text else None
 
         def end(asking: asyncio.Future[Any]) -> Iterator[str]:
             try:
-                yield from completion.answered(asking.result(), link=link)
+                yield from completion.answered(asking.result(), lists=asked.sources_in_text)
             except Exception as error:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
 
         return self._stream(question, completion.begun(), end, completion.happened)
 
-    def _links(self, request: Request) -> Callable[[Source], str | None]:
-        """Links to the documents of sources, at the address by which the client has asked."""
-        base, ticket = str(request.base_url).rstrip("/"), self.ticket
+    def _links(self, request: Request) -> Link:
+        """Links to the documents of sources."""
+        base, ticket = self.public_url or str(request.base_url).rstrip("/"), self.ticket
 
         def link(source: Source) -> str | None:
             if ticket is None or not source.file:
@@ -313,7 +318,8 @@ class _Routes:
                     else:
                         yield ALIVE if one is None else shown(one)
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        # By default nginx keeps what it passes on until some kilobytes are there.
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def page(self) -> Response:
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
@@ -337,7 +343,8 @@ class _Routes:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            problem = ProblemError(error.status_code, "there is nothing at this address, or not by this method")
+            message = f"there is nothing at this address, or not by this method: questions go to POST {_CHAT}"
+            problem = ProblemError(error.status_code, message)
         else:
             problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)

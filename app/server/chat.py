@@ -24,16 +24,28 @@ Read = TypeVar("Read", bound=BaseModel)
 Story = Literal["reasoning", "text", "none"]
 """Where a stream reports how the answer is found: in the reasoning field, in the text between tags, or nowhere."""
 
+Link = Callable[[Source], str | None]
+"""The address of a source's document, where it is given out."""
+
 _FREE = (None, "auto", "none")
 
 # Chat windows fold away what stands between these.
 _THINK, _THOUGHT = "<think>\n", "\n</think>\n\n"
 _STORY = re.compile(r"\A\s*(<think>.*?</think>|<details.*?</details>)\s*", re.DOTALL)
 _LISTED = re.compile(rf"\n+{re.escape(SOURCES)}\n.*\Z", re.DOTALL)
-# What Open WebUI and LibreChat have a model do beside the conversation.
+# How Open WebUI passes on what was attached to a question, or found in the web for it.
+_ATTACHED = re.compile(r"\s*### Task:\nRespond to the user query using the provided context")
+# What Open WebUI, LibreChat and Continue have a model do beside the conversation, and the system messages by which
+# LobeChat and Cherry Studio do.
 _CHORE = re.compile(
     r"\s*(### Task:\n|(Provide|Generate|Write|Please generate) a concise, (5-word-or-less|3-5 word) title"
-    r"|Analyze this conversation and provide:\n1\. The detected language)"
+    r"|Analyze this conversation and provide:\n1\. The detected language|Query: History:\n"
+    r"|Your task is to reflect the speaker's likely facial expression"
+    r"|Given the following\.\.\. please reply with a title)"
+)
+_CHORE_OF_SYSTEM = re.compile(
+    r"\s*You are (a professional conversation summarizer\. Generate a concise title"
+    r"|an assistant skilled in conversation\. You need to summarize the user's conversation)"
 )
 CHECKED = "\n\n*Checked against the documents:*\n\n"
 """Stands between a draft that was streamed and what is left of it."""
@@ -64,7 +76,7 @@ class _Message(BaseModel):
 
 
 class _StreamOptions(BaseModel):
-    include_usage: bool = False
+    include_usage: bool | None = False
 
 
 class ChatRequest(BaseModel):
@@ -72,7 +84,7 @@ class ChatRequest(BaseModel):
 
     model: str
     messages: list[_Message] = Field(min_length=1)
-    stream: bool = False
+    stream: bool | None = False
     stream_options: _StreamOptions | None = None
     n: int | None = None
     tool_choice: Any = None
@@ -97,7 +109,11 @@ class ChatRequest(BaseModel):
             "function_call": found.function_call not in _FREE and "no functions can be called",
             "response_format": wants_form and "an answer is text",
         }
-        if _CHORE.match(found.question):
+        if _ATTACHED.match(found.question):
+            message = "only the server's own documents are read: ask without the window's files, knowledge and search"
+            raise ProblemError(400, message, code="no_attachments", param="messages")
+        system = [" ".join(_texts(message.content)) for message in found.messages if message.role == "system"]
+        if _CHORE.match(found.question) or any(map(_CHORE_OF_SYSTEM.match, system)):
             # It would cost as much as a question, and the answer would be none.
             message = "a title, tags or questions for a chat window are no question to the documents"
             raise ProblemError(400, message, code="no_question", param="messages")
@@ -131,7 +147,7 @@ class ChatRequest(BaseModel):
 
     @property
     def wants_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+        return bool(self.stream_options and self.stream_options.include_usage)
 
 
 def _texts(content: str | list[_TextPart] | None) -> list[str]:
@@ -160,15 +176,24 @@ def no_model(name: str) -> ProblemError:
 class Completion:
     """The answer to one request, whole or as events."""
 
-    def __init__(self, story: Story = "none", lms: Sequence[Any] = (), *, with_usage: bool = False) -> None:
+    def __init__(
+        self,
+        story: Story = "none",
+        lms: Sequence[Any] = (),
+        *,
+        with_usage: bool = False,
+        link: Link = lambda source: None,
+    ) -> None:
         """Begin one; the story must repeat no key of its language models."""
+        self._link = link
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
         self._story, self._lms, self._with_usage = story, lms, with_usage
         # Of an answer, what was written and what was sent of it; and whether it was written otherwise since.
         self._written, self._sent, self._otherwise, self._thinks = "", "", False, False
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
-        message = {"role": "assistant", "content": content_of(record), "refusal": None, **_beside(record)}
+        message = {"role": "assistant", "content": content_of(record, self._link), "refusal": None}
+        message |= _beside(record, self._link)
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
@@ -191,8 +216,8 @@ class Completion:
         self._sent += new
         return "".join(self._text_events(new))
 
-    def answered(self, record: QuestionRecord, *, link: Callable[[Source], str | None] | None = None) -> Iterator[str]:
-        """The events of an answer; where there is a `link` for a source, its text ends with the sources."""
+    def answered(self, record: QuestionRecord, *, lists: bool = False) -> Iterator[str]:
+        """The events of an answer, whose text may end with a list of its sources."""
         answer, sent = harmless(text_of(record)), self._sent
         if sent and answer_of(self._written, record.standalone or record.question, record.choices) == text_of(record):
             # What stood around it was sent with it, and is no other answer.
@@ -201,11 +226,11 @@ class Completion:
             rest = answer[len(sent) :] if answer.startswith(sent) else f"{CHECKED}{answer}"
         # A written answer cites its sources by number, whatever else the documents do not say.
         cites = record.unanswered is None or (record.written is not None and record.written.text)
-        listed = sources_text(sources_of(record), link) if link is not None and cites else ""
+        listed = sources_text(sources_of(record), self._link) if lists and cites else ""
         yield from self._text_events(rest)
         if listed:
             yield from self._text_events(f"\n\n{listed}")
-        yield self._event({**_beside(record), "answer": text_of(record)}, "stop")
+        yield self._event({**_beside(record, self._link), "answer": text_of(record)}, "stop")
         if self._with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
 
@@ -262,12 +287,12 @@ def text_of(record: QuestionRecord) -> str:
     return harmless("\n\n".join([answer_text(record), *([listed(written)] if written.style == "list" else [])]))
 
 
-def content_of(record: QuestionRecord) -> str:
+def content_of(record: QuestionRecord, link: Link = lambda source: None) -> str:
     """What a message says; below a written answer its sources by number, as not all clients show annotations."""
     text = text_of(record)
     if record.written is None or not record.written.text:
         return text
-    return f"{text}\n\n{sources_text(sources_of(record), lambda source: None)}"
+    return f"{text}\n\n{sources_text(sources_of(record), link)}"
 
 
 def facts_of(record: QuestionRecord) -> dict[str, Any]:
@@ -284,7 +309,7 @@ def _brief(written: Written) -> dict[str, Any]:
     return written.model_dump(mode="json", include={"style", "statements", "looked_at", "more"})
 
 
-def _beside(record: QuestionRecord) -> dict[str, Any]:
+def _beside(record: QuestionRecord, link: Link) -> dict[str, Any]:
     """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
     facts, annotations = facts_of(record), []
     text = text_of(record)
@@ -293,7 +318,7 @@ def _beside(record: QuestionRecord) -> dict[str, Any]:
         written = record.written is not None and record.written.text
         places = [found.span() for found in _CITED.finditer(text) if int(found[1]) == number] if written else []
         for start, end in places or [(0, len(text) if written else len(record.answer or ""))]:
-            cited = {"start_index": start, "end_index": end, "title": title, "url": source.url}
+            cited = {"start_index": start, "end_index": end, "title": title, "url": link(source) or source.url}
             annotations.append({"type": "url_citation", "url_citation": cited})
     shown = {"sources": [source.model_dump() for source in facts["sources"]]}
     return {"annotations": annotations, **facts, **shown}

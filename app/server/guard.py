@@ -118,9 +118,10 @@ class Guard:
             raise ProblemError(403, "no page of another site may ask this server", code="cross_site")
         secured = self._digest is not None and scope["path"] not in (OPEN, PAGE)
         if secured and not led and not self._knows(headers.getlist("authorization")):
+            # LiteLLM takes it for a wrong key by OpenAI's first words alone.
             message = (
-                "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is opened at "
-                "the address that the command printed"
+                "Incorrect API key provided, or none: send the token of this server (Authorization: Bearer TOKEN); the "
+                "page has it where it is opened at the address that the command printed"
             )
             raise ProblemError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
@@ -74,7 +75,12 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
 
-    @server.tool(title="Ask a question", description="Answer a question from the documents, with its sources.")
+    # An agent asks its user before each call of a tool that may change something.
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+    @server.tool(
+        title="Ask a question", description="Answer a question from the documents, with its sources.", annotations=reads
+    )
     async def ask(
         question: Annotated[str, Field(description="The question, complete in itself.")],
         answer_type: Annotated[AnswerType, Field(description="What kind of answer it wants.")] = "short",
@@ -101,7 +107,9 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
             raise ToolError(problem_of(error, answers.lms).message) from None
         return Answer(answer=answer_text(record), **facts_of(record))
 
-    @server.tool(title="Search the documents", description="Find passages of the documents, best first.")
+    @server.tool(
+        title="Search the documents", description="Find passages of the documents, best first.", annotations=reads
+    )
     async def search(
         query: Annotated[str, Field(description="Any text.")],
         k: Annotated[int, Field(description="How many passages.", ge=1, le=MOST_HITS)] = 10,

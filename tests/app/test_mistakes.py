@@ -149,6 +149,7 @@ MISTAKES = [
     ("testbed questions --split all", "there is no split 'all'"),
     ("serve {lm} --host 0.0.0.0", "a token is needed"),
     ("serve {lm} --host 0.0.0.0 --no-token", "a token is needed"),
+    ("serve {lm} --public-url keqa.example.org", "--public-url must begin with http:// or https://"),
     ("serve {lm} --index nowhere", "nowhere"),
     ("serve --index own", "Say with --lm which one to use"),
     ("serve {lm} --embedder x", "--embedder needs --program"),

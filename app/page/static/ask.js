@@ -46,10 +46,11 @@ function begin() {
   state.textContent = "";
 }
 
-// What the server gives for a path; an error says why it gives nothing.
+// What the server gives for a path, from where the page lies: a proxy may have put both below a path of its own. An error
+// says why it gives nothing.
 async function fetched(path, { headers = {}, ...how } = {}) {
   const sent = token.value ? { ...headers, Authorization: `Bearer ${token.value}` } : headers;
-  const reply = await fetch(path, { ...how, headers: sent }).catch((error) => {
+  const reply = await fetch(`.${path}`, { ...how, headers: sent }).catch((error) => {
     throw error.name === "AbortError" ? error : refused("The server cannot be reached: is it still running?");
   });
   tokenLabel.hidden = reply.status !== 401;
@@ -210,7 +211,7 @@ form.addEventListener("submit", async (event) => {
 if (documents) documentLink = (source) => {
   if (!source.file) return null;
   const path = source.file.split("/").map(encodeURIComponent).join("/"), page = source.page ? `#page=${source.page}` : "";
-  const link = el("a", { href: `${documents}/${path}${page}`, target: "_blank", rel: "noopener" }, "open the document");
+  const link = el("a", { href: `.${documents}/${path}${page}`, target: "_blank", rel: "noopener" }, "open the document");
   link.addEventListener("click", (event) => {
     // A link carries no token.
     if (!token.value) return;

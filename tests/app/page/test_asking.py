@@ -295,6 +295,15 @@ def test_a_server_that_cannot_be_reached_is_asked_again(serving, open_page):
     page.locator(".answer-text").wait_for()
 
 
+def test_a_proxy_may_put_the_page_below_a_path_of_its_own(serving, open_page):
+    page = open_page(serving.url + "/")
+    page.route("**/*", lambda one: one.fulfill(status=404))
+    page.route("**/keqa/*", lambda one: one.fulfill(response=one.fetch(url=one.request.url.replace("/keqa/", "/"))))
+    page.goto(f"{serving.url}/keqa/")
+    ask(page, QUESTION)
+    page.locator(".answer-text").wait_for()
+
+
 def test_a_document_is_dropped_on_the_page_or_chosen(serve, server, open_page, tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

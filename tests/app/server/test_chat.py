@@ -49,6 +49,7 @@ def test_a_stream_is_events_and_says_that_it_is_alive(serving, server, monkeypat
     server.latency = 0.1
     events = serving.chat(stream=True)
     assert events.headers["content-type"].startswith("text/event-stream")
+    assert events.headers["x-accel-buffering"] == "no"
     parts = events.text.split("\n\n")
     assert parts[-2:] == ["data: [DONE]", ""]
     assert ": in work" in parts
@@ -104,7 +105,8 @@ def test_a_server_that_answers_in_short_says_so(serving):
     answer = serving.chat(style="report")
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "style")
     assert "--style auto" in answer.json()["error"]["message"]
-    assert serving.chat(style="short").status_code == 200
+    # Some clients send null for what is not set.
+    assert serving.chat(style="short", stream=None, stream_options={"include_usage": None}).status_code == 200
 
 
 def test_the_model_is_listed(client):
@@ -113,6 +115,8 @@ def test_the_model_is_listed(client):
     with pytest.raises(openai.NotFoundError) as error:
         client.models.retrieve("gpt-4o")
     assert error.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError, match="questions go to POST /v1/chat/completions"):
+        client.responses.create(model="keqa", input=QUESTION)
 
 
 UNASKABLE = [
@@ -152,8 +156,11 @@ def test_a_body_that_is_no_request(serving):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_question_without_an_answer_is_an_error(serve, stream):
-    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+def test_a_question_without_an_answer_is_an_error(serve, stream, caplog):
+    with (
+        OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm,
+        caplog.at_level("INFO", logger="keqa.server"),
+    ):
         serving = serve(lm)
         # Over documents of one's own a reply that cannot be read is a finding.
         serving.answers._program.unanswered = "guess"
@@ -162,6 +169,7 @@ def test_a_question_without_an_answer_is_an_error(serve, stream):
             list(client.chat.completions.create(model="keqa", messages=ASKED, stream=stream))
     assert error.value.code == "no_answer"
     assert "failed" in error.value.message
+    assert "no answer: AdapterParseError in " in caplog.text
     # OpenAI's client makes no second attempt, which would be paid for again.
     assert serving.metric("keqa_questions_total", outcome="failed") == 1
 

@@ -70,7 +70,7 @@ def test_a_source_leads_to_its_document(serve, server, folder, open_page):
     page.get_by_role("textbox", name="Question").fill(QUESTION)
     page.get_by_role("button", name="Ask").click()
     link = page.get_by_role("link", name="open the document")
-    assert link.get_attribute("href") == "/documents/sub/rules%20%26%20fees.txt#page=3"
+    assert link.get_attribute("href") == "./documents/sub/rules%20%26%20fees.txt#page=3"
     with page.context.expect_page() as opened:
         link.click()
     opened.value.wait_for_load_state()

@@ -87,6 +87,11 @@ def test_sources_link_to_their_documents_with_a_ticket_for_each(serve, server, t
     assert httpx.post(link).status_code in (401, 405)
     assert httpx.get(link, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}).status_code == 403
     assert TOKEN not in answer
+    behind = serve(server, documents=Documents(docs), public_url="https://keqa.example/x/")
+    there = "https://keqa.example/x/documents/the%20mayor.txt#page=2"
+    assert f"({there})" in behind.chat(stream=True).text
+    (annotation,) = behind.chat().json()["choices"][0]["message"]["annotations"]
+    assert annotation["url_citation"]["url"] == there
 
 
 def test_who_goes_away_frees_the_calls(serve, slow):
@@ -184,19 +189,30 @@ def test_a_chat_window_is_answered(serve, server, body):
 
 
 @pytest.mark.parametrize(
-    "chore",
+    ("system", "chore"),
     [
-        "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.",
-        "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history",
-        "### Task:\nSuggest 3-5 relevant follow-up questions or prompts",
-        "Provide a concise, 5-word-or-less title for the conversation, using title case conventions.",
-        "Analyze this conversation and provide:\n1. The detected language of the conversation\n2. A concise title",
+        ("", "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history."),
+        ("", "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history"),
+        ("", "### Task:\nSuggest 3-5 relevant follow-up questions or prompts"),
+        ("Available Tools: []", 'Query: History:\nUSER: """Hi"""\nQuery: Who governs Carmouth?'),
+        ("", "Provide a concise, 5-word-or-less title for the conversation, using title case conventions."),
+        ("", "Analyze this conversation and provide:\n1. The detected language"),
+        ("", "Given the following... please reply with a title for the chat that is 3-4 words in length"),
+        ("You are a professional conversation summarizer. Generate a concise title that captures", "user: Who?"),
+        ("You are an assistant skilled in conversation. You need to summarize the user's conversation", "a"),
     ],
 )
-def test_the_chores_of_a_chat_window_are_no_questions(serve, server, chore):
-    answer = serve(server).chat(chore)
+def test_the_chores_of_a_chat_window_are_no_questions(serve, server, system, chore):
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": chore}]
+    answer = serve(server).chat(messages=messages)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_question")
     assert server.count == 0
+
+
+def test_a_question_with_attachments_is_no_chore_and_whoever_asks_learns_that_they_are_not_read(serve, server):
+    asked = "### Task:\nRespond to the user query using the provided context\n<context>A ship.</context>\nWhat is it?"
+    error = serve(server).chat(asked).json()["error"]
+    assert (error["code"], "ask without" in error["message"], server.count) == ("no_attachments", True, 0)
 
 
 def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradict_each_other():
@@ -207,7 +223,7 @@ def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradi
     finding = unanswered_of("?", [], QuizRecord(index=0, text="?", missing=missing))
     told = {"answer": finding.message, "answer_source": "unanswered", "unanswered": finding, "written": written}
     record = QuestionRecord(question="?", **told)
-    events = events_in("".join(Completion("none").answered(record, link=lambda source: None)))
+    events = events_in("".join(Completion("none").answered(record, lists=True)))
     deltas = [one["choices"][0]["delta"] for one in events]
     assert "".join(one.get("content") or "" for one in deltas) == content_of(record)
     assert content_of(record).endswith("1. Port (1)")

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.server
 async def test_both_tools_over_http(serve, server, mode):
     serving = serve(server)
     async with Client(f"{serving.url}/mcp", mode=mode) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["ask", "search"]
+        tools = (await client.list_tools()).tools
+        assert [(tool.name, tool.annotations.read_only_hint) for tool in tools] == [("ask", True), ("search", True)]
         answer = await client.call_tool("ask", {"question": QUESTION})
         found = await client.call_tool("search", {"query": "harbour", "k": 1})
     assert not answer.is_error

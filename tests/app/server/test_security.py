@@ -59,7 +59,9 @@ def test_without_the_token_nothing_is_given(serve, server, path):
             answer = client.request("POST" if path == "/mcp" else "GET", path, headers=headers)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key"), headers
             assert answer.headers["www-authenticate"] == "Bearer"
+            assert answer.json()["error"]["message"].startswith("Incorrect API key provided, or none")
         assert client.get("/health").json() == {"status": "ok"}
+        assert [client.head(there).status_code for there in ("/health", "/", "/v1/models")] == [200, 200, 401]
         assert client.get("/v1/models", headers={"Authorization": f"bearer {TOKEN}"}).status_code == 200
 
 
