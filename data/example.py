@@ -98,13 +98,17 @@ _LONGEST_FOUND: Final = 40
 _LARGEST_WHOLE: Final = 2**53
 
 
-def as_examples(items: Iterable[Any]) -> list[Example]:
-    """Turn what a program holds into examples: mappings, objects with the same attributes, or examples."""
+def as_examples(items: Iterable[Any], *, unanswerable: bool = False) -> list[Example]:
+    """Turn what a program holds into examples: mappings, objects with the same attributes, or examples.
+
+    Several answers, choices or quizzes are a list, or a text that is one as a whole, as JSON, Python and NumPy write
+    it; all but `answer` may also be a text with ``|`` between them.
+    """
     refuse_table(items, "keqa")
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
         try:
-            example = as_example(item)
+            example = as_example(item, unanswerable=unanswerable)
             if example.id in examples:
                 raise InputError(f"its id {example.id!r} is taken by another example, or it came before")
         except InputError as error:

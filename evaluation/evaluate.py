@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
-from keqa.data.example import Example, as_example
+from keqa.data.example import Example, as_examples
 from keqa.data.question import refuse_table
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError, TooManyFailuresError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
@@ -232,19 +232,12 @@ def _questions(examples: Iterable[Any] | Path | str) -> dict[str, Example]:
             raise InputError(f"{len(loaded.problems)} questions of {examples} cannot be used{named}")
         examples = loaded.examples
     refuse_table(examples, "keqa.evaluate")
-    found: dict[str, Example] = {}
-    for number, item in enumerate(examples, start=1):
-        try:
-            example = as_example(item, unanswerable=True)
-        except InputError as error:
-            raise InputError(f"example {number}: {error}") from error
-        if example.id in found:
-            raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
-        # The testbed's kinds are shapes.
-        found[example.id] = replace(example, kind=str(getattr(item, "shape", "") or example.kind))
-    if not found:
+    items = list(examples)
+    if not items:
         raise InputError("there is no question to ask")
-    return found
+    found = zip(items, as_examples(items, unanswerable=True), strict=True)
+    # The testbed's kinds are shapes.
+    return {one.id: replace(one, kind=str(getattr(item, "shape", "") or one.kind)) for item, one in found}
 
 
 def ask(program: Program, example: Example, *, dataset: str = "") -> RunLine:
