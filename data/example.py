@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
+from keqa.data.cells import listed
 from keqa.data.question import (
     AnswerType,
     broken_references,
@@ -19,6 +20,7 @@ from keqa.data.question import (
 )
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
+from keqa.metrics.refusals import is_refusal
 
 PassageRole = Literal["unknown", "supporting", "distractor", "counterfactual"]
 Scoring = Literal["", "hotpotqa", "yes/no"]
@@ -90,8 +92,17 @@ class Example:
         return not self.answers
 
 
-_FIELDS: Final = "id question answer answers answer_type choices quizzes quiz_answers unanswerable kind".split()
+# Beside these an answer is one that was given, as in what RAGAS scores, and no gold answer.
+_GOLD: Final = ("ground_truth", "ground_truths")
+FIELDS: Final = (
+    *"id question answer answers answer_type choices quizzes quiz_answers unanswerable kind".split(),
+    *_GOLD,
+)
+"""What is read of a mapping or object; `Example` has more, which only benchmarks give."""
+
 _KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop")
+# How much has to speak for it that a gold answer is none: "Not found" is hardly ever one.
+_CERTAIN: Final = 1.0
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
@@ -125,12 +136,19 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         raise InputError(f"there is no question{_found(item)}")
     if not marked and given.keys().isdisjoint(("answer", "answers")):
         raise InputError(f"there is no answer{_found(item)}")
+    if "answer" in given and (gold := next((name for name in _GOLD if name in given), None)):
+        raise InputError(f"there are answer and {gold}: call the one that is right answer, and leave the other out")
     question = _text(given["question"], "question")
     choices, quizzes, quiz_answers = (_texts(given, name) for name in ("choices", "quizzes", "quiz_answers"))
-    answers = (*_texts(given, "answer"), *_texts(given, "answers"))
+    answers = (*_texts(given, "answer", choices), *_texts(given, "answers", choices))
     kind = given.get("answer_type")
     usual: AnswerType = "choice" if choices else "short"
     answer_type = usual if is_missing(kind) else check_answer_type(kind)
+    if marked is None and not choices and answers and all(is_refusal(one, _CERTAIN) for one in answers):
+        raise InputError(
+            f"the answer {answers[0]!r} says that there is none: give unanswerable as true in its place, or as false "
+            "beside it where it is the answer"
+        )
     if marked and answers:
         raise InputError("it is marked as unanswerable, and there is an answer")
     without = marked or (marked is None and given.get("answer", "") is None)
@@ -156,18 +174,24 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
 
 def _given(item: Any) -> dict[str, Any]:
     if isinstance(item, Mapping):
-        return {name: item[name] for name in _FIELDS if name in item}
+        return {name: item[name] for name in FIELDS if name in item}
     if isinstance(item, str) or item is None:
         raise InputError(f"a question with its answers is expected, not {type(item).__name__}")
-    return {name: getattr(item, name) for name in _FIELDS if hasattr(item, name)}
+    return {name: getattr(item, name) for name in FIELDS if hasattr(item, name)}
 
 
 def _found(item: Any) -> str:
     """The names of an item's fields, as a message ends with them; nothing where it does not say them."""
     keys = getattr(type(item), "keys", None)
     fields = keys(item) if callable(keys) else getattr(item, "__dict__", ())
-    names = [clean(str(name))[:_LONGEST_FOUND] for name in islice(fields, _MOST_FOUND) if str(name)[:1] != "_"]
-    return f", found {', '.join(names)}" if names else ""
+    found = names_of(fields)
+    return f", found {found}" if found else ""
+
+
+def names_of(fields: Iterable[Any]) -> str:
+    """The first names of fields, as messages have them."""
+    names = (clean(str(name))[:_LONGEST_FOUND] for name in islice(fields, _MOST_FOUND) if str(name)[:1] != "_")
+    return ", ".join(names)
 
 
 def _text(value: Any, what: str) -> str:
@@ -184,10 +208,15 @@ def worded(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> tuple[str, ...]:
     value = given.get(name)
+    # What NumPy holds has that, as the lists in columns of pandas are.
+    value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return ()
+    if isinstance(value, str) and value not in options:
+        found = listed(value)
+        value = found if found is not None else value if name == "answer" else value.split("|")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_text(whole(one), f"{name}[{position}]") for position, one in enumerate(value))
     return (_text(whole(value), name),)
@@ -226,7 +255,8 @@ def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Seq
         if answer_type == "yes/no" and normalize(answer, answer_type) not in ("yes", "no"):
             raise InputError(f"the answer {answer!r} is neither yes nor no")
         if answer_type == "choice" and not any(same_answer(answer, option, "choice", choices) for option in choices):
-            raise InputError(f"the answer {answer!r} is none of the choices")
+            named = ", ".join(map(repr, choices))
+            raise InputError(f"the answer {answer!r} is none of the choices, by its text or its letter: {named:.100}")
 
 
 def _identity(question: str, choices: Sequence[str]) -> str:

@@ -50,8 +50,9 @@ def test_the_kind_of_a_question_is_read_from_mappings_too(given, kind):
         {"id": "a", "question": "Who?", "answer": "Ann", "answers": ["Ann", "Anne"], "shape": "ignored"},
         dspy.Example(id="a", question="Who?", answers=["Ann", "Anne"]).with_inputs("question"),
         SimpleNamespace(id="a", question=" Who? ", answers=("Ann", "Anne", "Ann")),
-        # As in NQ-open.
-        {"id": "a", "question": "Who?", "answer": ["Ann", "Anne"]},
+        # As in NQ-open, and as pandas has it from a file of Parquet and one of CSV.
+        *({"id": "a", "question": "Who?", "answer": answer} for answer in (["Ann", "Anne"], "['Ann', 'Anne']")),
+        {"id": "a", "question": "Who?", "answer": np.array(["Ann", "Anne"], dtype=object)},
     ],
 )
 def test_mappings_and_objects(item):
