@@ -87,6 +87,11 @@ class Example:
     one_hop: bool | None = None
 
     @property
+    def name(self) -> str:
+        """What messages call it: its id, or the question itself where nobody gave it one."""
+        return f"“{self.question}”" if self.id == _identity(self.question, self.choices) else self.id
+
+    @property
     def unanswerable(self) -> bool:
         """Whether the right thing to say is that the documents do not say it."""
         return not self.answers

@@ -144,7 +144,7 @@ def evaluate(
         compiled=compiled,
         demonstrations=demonstrations_of(program),
         left_out=dict(left_out or {}),
-        learned_from=known,
+        learned_from=[one.id for one in known],
         learned_unknown=not program.learned.complete,
     )
     tally = Tally(len(questions), learned_from=len(known), learned_unknown=header.learned_unknown)
@@ -188,7 +188,8 @@ def describe(program: Program) -> dict[str, Any]:
 def demonstrations_of(program: Program) -> dict[str, int]:
     """How many demonstrations each predictor of a program is shown, by its name."""
     found = {name: len(demos_of(predictor)) for name, predictor in program.named_predictors()}
-    reference = program.picking.reference if isinstance(program, KEQA) else None
+    # Without picking no prompt has the reference's.
+    reference = program.picking.reference if isinstance(program, KEQA) and program.settings.pick else None
     if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":
         found["picking.judge"] = min(reference.k, len(reference.entries))
     return found

@@ -62,6 +62,8 @@ def test_mappings_and_objects(item):
 def test_an_id_is_made_from_the_question_and_its_choices():
     first, again = (as_examples([{"question": q, "answer": "x"}])[0] for q in ("Who  is it?", "Who is it?"))
     assert first.id == again.id == "q-8c4cdb6a52457cd1"
+    # In messages a question is called as its owner knows it.
+    assert (first.name, UP.name) == ("“Who is it?”", "up")
     choice = as_examples([{"question": "Who is it?", "answer": "A", "choices": ["Ann", "Bo"]}])[0]
     assert (choice.id != first.id, choice.answer_type) == (True, "choice")
 
