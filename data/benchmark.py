@@ -3,7 +3,6 @@
 Beside it stands what the benchmarks' converters share: the fields of a record, its answers, and texts of its evidence.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from dataclasses import field as default
@@ -25,7 +24,6 @@ _ALSO: Final[dict[str, tuple[str, ...]]] = {
     "val": ("validation", "dev"),
     "train": ("auxiliary_train",),
 }
-_POLAR: Final = re.compile(r"(?:yes|no)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -173,11 +171,6 @@ def one_text(value: Any, what: str) -> str:
         raise InputError(f"{what} must be text, not {type(value).__name__}")
     # Contexts are long and mostly plain English; there the careful way would take most of the time of loading.
     return one_line(value if value.isascii() and value.isprintable() else clean_text(value))
-
-
-def is_polar(answer: str) -> bool:
-    """Whether a gold answer is yes or no, perhaps with a remark after it."""
-    return bool(_POLAR.fullmatch(answer.strip()))
 
 
 def usable(*answers: Any) -> tuple[str, ...]:

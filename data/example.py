@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -65,8 +66,8 @@ class Example:
         supporting_facts: What the annotators needed for the answer, where the benchmark gives it.
         context: The passages that come with the question, where there are any.
         scored_as: How an answer is scored, where that is not by its type: ``hotpotqa`` by that benchmark's official
-            script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this; they
-            never decide the type, which the language model is shown.
+            script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this, and do
+            of questions of one's own without a type; they never decide the type, which the language model is shown.
         one_hop: Whether it takes one step only, where the data set says so; None where nobody does.
         kind: What kind of question it is, where the benchmark says so: reports have columns for each. Of several kinds,
             such as ``fast-changing; one-hop``, it counts in each.
@@ -108,6 +109,7 @@ FIELDS: Final = (
 _KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop")
 # How much has to speak for it that a gold answer is none: "Not found" is hardly ever one.
 _CERTAIN: Final = 1.0
+_POLAR: Final = re.compile(r"(?:yes|no|true|false)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
@@ -141,29 +143,24 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         raise InputError(f"there is no question{_found(item)}")
     if not marked and given.keys().isdisjoint(("answer", "answers")):
         raise InputError(f"there is no answer{_found(item)}")
-    if "answer" in given and (gold := next((name for name in _GOLD if name in given), None)):
-        raise InputError(f"there are answer and {gold}: call the one that is right answer, and leave the other out")
     question = _text(given["question"], "question")
     choices, quizzes, quiz_answers = (_texts(given, name) for name in ("choices", "quizzes", "quiz_answers"))
     answers = (*_texts(given, "answer", choices), *_texts(given, "answers", choices))
     kind = given.get("answer_type")
     usual: AnswerType = "choice" if choices else "short"
     answer_type = usual if is_missing(kind) else check_answer_type(kind)
-    if marked is None and not choices and answers and all(is_refusal(one, _CERTAIN) for one in answers):
-        raise InputError(
-            f"the answer {answers[0]!r} says that there is none: give unanswerable as true in its place, or as false "
-            "beside it where it is the answer"
-        )
     if marked and answers:
         raise InputError("it is marked as unanswerable, and there is an answer")
     without = marked or (marked is None and given.get("answer", "") is None)
     if not (unanswerable and without and not answers):
         _check_answers(answers, answer_type, choices)
+    _refuse_none(answers if marked is None and not choices else ())
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
     for broken in broken_references(numbered_quizzes(quizzes)):
         if broken.fatal:
             raise InputError(f"quiz {broken.quiz} {broken.message}")
+    polar = is_missing(kind) and not choices and bool(answers) and all(map(is_polar, answers))
     return Example(
         id=_identity(question, choices) if is_missing(given.get("id")) else _text(given["id"], "id"),
         question=question,
@@ -173,16 +170,25 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         quizzes=quizzes,
         quiz_answers=quiz_answers,
         kind=_kind(given.get("kind")),
-        **({name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}),
+        **_kept(item, "yes/no" if polar else ""),
     )
 
 
 def _given(item: Any) -> dict[str, Any]:
-    if isinstance(item, Mapping):
-        return {name: item[name] for name in FIELDS if name in item}
     if isinstance(item, str) or item is None:
         raise InputError(f"a question with its answers is expected, not {type(item).__name__}")
-    return {name: getattr(item, name) for name in FIELDS if hasattr(item, name)}
+    if isinstance(item, Mapping):
+        given = {name: item[name] for name in FIELDS if name in item}
+    else:
+        given = {name: getattr(item, name) for name in FIELDS if hasattr(item, name)}
+    if "answer" in given and (gold := next((name for name in _GOLD if name in given), None)):
+        raise InputError(f"there are answer and {gold}: call the one that is right answer, and leave the other out")
+    return given
+
+
+def _kept(item: Any, scored_as: Scoring) -> dict[str, Any]:
+    """What an example has beyond its fields; of anything else, how it is scored."""
+    return {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {"scored_as": scored_as}
 
 
 def _found(item: Any) -> str:
@@ -214,7 +220,7 @@ def worded(value: Any) -> Any:
 
 
 def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> tuple[str, ...]:
-    value = given.get(name)
+    value: Any = given.get(name)
     # What NumPy holds has that, as the lists in columns of pandas are.
     value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
@@ -248,6 +254,15 @@ def _is_marked(value: Any) -> bool | None:
     return marked
 
 
+def _refuse_none(answers: Sequence[str]) -> None:
+    """Refuse gold answers that all say that there is none, which nobody marked."""
+    if answers and all(is_refusal(one, _CERTAIN) for one in answers):
+        raise InputError(
+            f"the answer {answers[0]!r} says that there is none: give unanswerable as true in its place, or as false "
+            "beside it where it is the answer"
+        )
+
+
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:
     """Refuse gold answers that no answer could ever equal."""
     if not answers:
@@ -262,6 +277,11 @@ def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Seq
         if answer_type == "choice" and not any(same_answer(answer, option, "choice", choices) for option in choices):
             named = ", ".join(map(repr, choices))
             raise InputError(f"the answer {answer!r} is none of the choices, by its text or its letter: {named:.100}")
+
+
+def is_polar(answer: str) -> bool:
+    """Whether a gold answer is yes or no, or true or false, perhaps with a remark after it."""
+    return bool(_POLAR.fullmatch(answer.strip()))
 
 
 def _identity(question: str, choices: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data.benchmark import is_polar, make, usable
-from keqa.data.example import ContextPassage, Example, as_example, as_examples
+from keqa.data.benchmark import make, usable
+from keqa.data.example import ContextPassage, Example, as_example, as_examples, is_polar
 from keqa.data.own import sort_examples
 from keqa.data.question import Question, refuse_table
 from keqa.errors import InputError
@@ -72,8 +72,15 @@ def test_numbers_and_truth_values_become_text_and_whole_numbers_stay_whole():
     assert as_examples([{"id": 7, "question": "How many?", "answer": 42}])[0] == Example("7", "How many?", ("42",))
     whole = {"id": 7.0, "question": "When?", "answer": 1871.0, "answers": [2.5]}
     assert as_examples([whole]) == [Example("7.0", "When?", ("1871", "2.5"))]
-    polar = as_examples([{"question": "Is it?", "answer": True, "answer_type": "yes/no"}])[0]
-    assert polar.answers == ("yes",)
+    item = {"question": "Is it?", "answer": True}
+    polar, short, typed = as_examples({**item, "id": kind, "answer_type": kind} for kind in (None, "short", "yes/no"))
+    assert polar.answers == short.answers == typed.answers == ("yes",)
+    # Of questions of one's own without a type the gold answer says how it is scored: "Yes, it is." is right.
+    assert [(one.answer_type, one.scored_as) for one in (polar, short, typed)] == [
+        ("short", "yes/no"),
+        ("short", ""),
+        ("yes/no", ""),
+    ]
 
 
 @pytest.mark.parametrize("nothing", [float("nan"), np.float64("nan"), type("NAType", (), {})()])
@@ -161,7 +168,7 @@ def test_a_question_that_documents_do_not_answer_is_taken_where_it_may_be(item, 
 
 
 def test_polar_answers():
-    answers = ["yes", "No", " NO. ", "No, he is not.", "Yes; it is\nso"]
+    answers = ["yes", "No", " NO. ", "True", "false.", "No, he is not.", "Yes; it is\nso"]
     others = ["No humans have been there.", "Yes (band)", "not", "", "Noah"]
     assert [answer for answer in answers + others if is_polar(answer)] == answers
 
