@@ -3,7 +3,6 @@
 Beside it stands what the benchmarks' converters share: the fields of a record, its answers, and texts of its evidence.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from dataclasses import field as default
@@ -25,7 +24,6 @@ _ALSO: Final[dict[str, tuple[str, ...]]] = {
     "val": ("validation", "dev"),
     "train": ("auxiliary_train",),
 }
-_POLAR: Final = re.compile(r"(?:yes|no)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -175,11 +173,6 @@ def one_text(value: Any, what: str) -> str:
     return one_line(value if value.isascii() and value.isprintable() else clean_text(value))
 
 
-def is_polar(answer: str) -> bool:
-    """Whether a gold answer is yes or no, perhaps with a remark after it."""
-    return bool(_POLAR.fullmatch(answer.strip()))
-
-
 def usable(*answers: Any) -> tuple[str, ...]:
     """The gold answers and aliases that an answer can equal, each once: published ones hold such as ???."""
     given = []
@@ -203,5 +196,5 @@ def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
     if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
         fields |= {"quizzes": (), "quiz_answers": ()}
     facts, triples, context = (tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context"))
-    example = as_example(fields)
+    example = as_example({**fields, "unanswerable": False})
     return replace(example, kind=kind, scored_as=scored_as, supporting_facts=facts, triples=triples, context=context)

@@ -9,13 +9,12 @@ from pathlib import Path
 from keqa.data import choices, multi_hop, open_domain, reading
 from keqa.data.benchmark import Benchmark, one_split
 from keqa.data.loading import Loaded
-from keqa.data.own import read_examples
+from keqa.data.own import SUFFIXES, read_examples
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.readers.common import plain_suffix
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _MODULES = (open_domain, multi_hop, choices, reading)
-_OWN = (".jsonl", ".ndjson", ".csv", ".tsv")
 
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in _MODULES for benchmark in module.BENCHMARKS}
 """Every benchmark by its name."""
@@ -49,7 +48,7 @@ def load(
     Args:
         name_or_path: ``"hotpotqa:data/hotpot_dev_distractor_v1.json"`` is a benchmark of `BENCHMARKS` from a file in
             its original layout, or from a folder of its files; ``"hotpotqa"`` the same from the Hugging Face hub (extra
-            ``hub``); ``"questions.jsonl"`` the user's own JSONL or CSV, see `keqa.data.own.read_examples`.
+            ``hub``); ``"questions.jsonl"`` the user's own JSON or CSV, see `keqa.data.own.read_examples`.
         split: Which part; the one that papers report by default.
         sample: How many questions; all of them by default. Which depends on seed and ids, not on the file's order.
         seed: Of the sample.
@@ -66,10 +65,10 @@ def load(
     if benchmark is not None:
         return benchmark.load(path if named_file else None, split=split, sample=sample, seed=seed)
     own = Path(name_or_path)
-    if plain_suffix(own) not in _OWN:
+    if not own.is_file() and (named_file or plain_suffix(own) not in SUFFIXES):
         known = ", ".join(BENCHMARKS)
         raise InputError(
-            f"{name_or_path} is neither a benchmark nor a .jsonl or .csv file of your own, with question and answer. "
+            f"{name_or_path} is neither a benchmark nor a .jsonl, .json or .csv of your own, with question and answer. "
             f"A benchmark is its name (from the Hugging Face hub) or NAME:PATH (from its file); there are {known}"
         )
     if split is not None:

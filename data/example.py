@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
+from keqa.data.cells import listed
 from keqa.data.question import (
     AnswerType,
     broken_references,
@@ -19,6 +21,7 @@ from keqa.data.question import (
 )
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
+from keqa.metrics.refusals import is_refusal
 
 PassageRole = Literal["unknown", "supporting", "distractor", "counterfactual"]
 Scoring = Literal["", "hotpotqa", "yes/no"]
@@ -63,8 +66,8 @@ class Example:
         supporting_facts: What the annotators needed for the answer, where the benchmark gives it.
         context: The passages that come with the question, where there are any.
         scored_as: How an answer is scored, where that is not by its type: ``hotpotqa`` by that benchmark's official
-            script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this; they
-            never decide the type, which the language model is shown.
+            script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this, and do
+            of questions of one's own without a type; they never decide the type, which the language model is shown.
         one_hop: Whether it takes one step only, where the data set says so; None where nobody does.
         kind: What kind of question it is, where the benchmark says so: reports have columns for each. Of several kinds,
             such as ``fast-changing; one-hop``, it counts in each.
@@ -85,26 +88,45 @@ class Example:
     one_hop: bool | None = None
 
     @property
+    def name(self) -> str:
+        """What messages call it: its id, or the question itself where nobody gave it one."""
+        return f"“{self.question}”" if self.id == _identity(self.question, self.choices) else self.id
+
+    @property
     def unanswerable(self) -> bool:
         """Whether the right thing to say is that the documents do not say it."""
         return not self.answers
 
 
-_FIELDS: Final = "id question answer answers answer_type choices quizzes quiz_answers unanswerable kind".split()
+# Beside these an answer is one that was given, as in what RAGAS scores, and no gold answer.
+_GOLD: Final = ("ground_truth", "ground_truths")
+FIELDS: Final = (
+    *"id question answer answers answer_type choices quizzes quiz_answers unanswerable kind".split(),
+    *_GOLD,
+)
+"""What is read of a mapping or object; `Example` has more, which only benchmarks give."""
+
 _KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop")
+# How much has to speak for it that a gold answer is none: "Not found" is hardly ever one.
+_CERTAIN: Final = 1.0
+_POLAR: Final = re.compile(r"(?:yes|no|true|false)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
 _LARGEST_WHOLE: Final = 2**53
 
 
-def as_examples(items: Iterable[Any]) -> list[Example]:
-    """Turn what a program holds into examples: mappings, objects with the same attributes, or examples."""
+def as_examples(items: Iterable[Any], *, unanswerable: bool = False) -> list[Example]:
+    """Turn what a program holds into examples: mappings, objects with the same attributes, or examples.
+
+    Several answers, choices or quizzes are a list, or a text that is one as a whole, as JSON, Python and NumPy write
+    it; all but `answer` may also be a text with ``|`` between them.
+    """
     refuse_table(items, "keqa")
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
         try:
-            example = as_example(item)
+            example = as_example(item, unanswerable=unanswerable)
             if example.id in examples:
                 raise InputError(f"its id {example.id!r} is taken by another example, or it came before")
         except InputError as error:
@@ -123,7 +145,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         raise InputError(f"there is no answer{_found(item)}")
     question = _text(given["question"], "question")
     choices, quizzes, quiz_answers = (_texts(given, name) for name in ("choices", "quizzes", "quiz_answers"))
-    answers = (*_texts(given, "answer"), *_texts(given, "answers"))
+    answers = (*_texts(given, "answer", choices), *_texts(given, "answers", choices))
     kind = given.get("answer_type")
     usual: AnswerType = "choice" if choices else "short"
     answer_type = usual if is_missing(kind) else check_answer_type(kind)
@@ -132,11 +154,13 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     without = marked or (marked is None and given.get("answer", "") is None)
     if not (unanswerable and without and not answers):
         _check_answers(answers, answer_type, choices)
+    _refuse_none(answers if marked is None and not choices else ())
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
     for broken in broken_references(numbered_quizzes(quizzes)):
         if broken.fatal:
             raise InputError(f"quiz {broken.quiz} {broken.message}")
+    polar = is_missing(kind) and not choices and bool(answers) and all(map(is_polar, answers))
     return Example(
         id=_identity(question, choices) if is_missing(given.get("id")) else _text(given["id"], "id"),
         question=question,
@@ -146,24 +170,39 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         quizzes=quizzes,
         quiz_answers=quiz_answers,
         kind=_kind(given.get("kind")),
-        **({name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}),
+        **_kept(item, "yes/no" if polar else ""),
     )
 
 
 def _given(item: Any) -> dict[str, Any]:
-    if isinstance(item, Mapping):
-        return {name: item[name] for name in _FIELDS if name in item}
     if isinstance(item, str) or item is None:
         raise InputError(f"a question with its answers is expected, not {type(item).__name__}")
-    return {name: getattr(item, name) for name in _FIELDS if hasattr(item, name)}
+    if isinstance(item, Mapping):
+        given = {name: item[name] for name in FIELDS if name in item}
+    else:
+        given = {name: getattr(item, name) for name in FIELDS if hasattr(item, name)}
+    if "answer" in given and (gold := next((name for name in _GOLD if name in given), None)):
+        raise InputError(f"there are answer and {gold}: call the one that is right answer, and leave the other out")
+    return given
+
+
+def _kept(item: Any, scored_as: Scoring) -> dict[str, Any]:
+    """What an example has beyond its fields; of anything else, how it is scored."""
+    return {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {"scored_as": scored_as}
 
 
 def _found(item: Any) -> str:
     """The names of an item's fields, as a message ends with them; nothing where it does not say them."""
     keys = getattr(type(item), "keys", None)
     fields = keys(item) if callable(keys) else getattr(item, "__dict__", ())
-    names = [clean(str(name))[:_LONGEST_FOUND] for name in islice(fields, _MOST_FOUND) if str(name)[:1] != "_"]
-    return f", found {', '.join(names)}" if names else ""
+    found = names_of(fields)
+    return f", found {found}" if found else ""
+
+
+def names_of(fields: Iterable[Any]) -> str:
+    """The first names of fields, as messages have them."""
+    names = (clean(str(name))[:_LONGEST_FOUND] for name in islice(fields, _MOST_FOUND) if str(name)[:1] != "_")
+    return ", ".join(names)
 
 
 def _text(value: Any, what: str) -> str:
@@ -180,10 +219,15 @@ def worded(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = given.get(name)
+def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> tuple[str, ...]:
+    value: Any = given.get(name)
+    # What NumPy holds has that, as the lists in columns of pandas are.
+    value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return ()
+    if isinstance(value, str) and value not in options:
+        found = listed(value)
+        value = found if found is not None else value if name == "answer" else value.split("|")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_text(whole(one), f"{name}[{position}]") for position, one in enumerate(value))
     return (_text(whole(value), name),)
@@ -210,6 +254,15 @@ def _is_marked(value: Any) -> bool | None:
     return marked
 
 
+def _refuse_none(answers: Sequence[str]) -> None:
+    """Refuse gold answers that all say that there is none, which nobody marked."""
+    if answers and all(is_refusal(one, _CERTAIN) for one in answers):
+        raise InputError(
+            f"the answer {answers[0]!r} says that there is none: give unanswerable as true in its place, or as false "
+            "beside it where it is the answer"
+        )
+
+
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:
     """Refuse gold answers that no answer could ever equal."""
     if not answers:
@@ -222,7 +275,13 @@ def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Seq
         if answer_type == "yes/no" and normalize(answer, answer_type) not in ("yes", "no"):
             raise InputError(f"the answer {answer!r} is neither yes nor no")
         if answer_type == "choice" and not any(same_answer(answer, option, "choice", choices) for option in choices):
-            raise InputError(f"the answer {answer!r} is none of the choices")
+            named = ", ".join(map(repr, choices))
+            raise InputError(f"the answer {answer!r} is none of the choices, by its text or its letter: {named:.100}")
+
+
+def is_polar(answer: str) -> bool:
+    """Whether a gold answer is yes or no, or true or false, perhaps with a remark after it."""
+    return bool(_POLAR.fullmatch(answer.strip()))
 
 
 def _identity(question: str, choices: Sequence[str]) -> str:

@@ -4,11 +4,11 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from keqa.data.example import Example
+from keqa.data.example import Example, names_of
 from keqa.data.rows import SourceRow
 from keqa.errors import InputError
 
@@ -39,11 +39,22 @@ class Problem:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The examples that can be used, in order, what was wrong, and how many sound records were left out, by reason."""
+    """The examples that can be used, in order, what was wrong, and how many sound records were left out, by reason.
+
+    Of the user's own file, `unread` are the names of fields that mean nothing here.
+    """
 
     examples: list[Example]
     problems: list[Problem]
     left_out: dict[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> list[str]:
+        """What is wrong with records, and which fields mean nothing, by the name of the file alone."""
+        wrong = [str(one if one.path is None else replace(one, path=Path(one.path.name))) for one in self.problems]
+        unread = names_of(self.unread)
+        return [*wrong, *([f"fields from which nothing is read: {unread}"] if unread else [])]
 
     @property
     def ids(self) -> list[str]:

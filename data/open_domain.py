@@ -15,7 +15,6 @@ from keqa.data.benchmark import (
     Benchmark,
     HubSource,
     field,
-    is_polar,
     items,
     listed_below,
     make,
@@ -23,7 +22,7 @@ from keqa.data.benchmark import (
     pick_split,
     usable,
 )
-from keqa.data.example import ContextPassage, Example
+from keqa.data.example import ContextPassage, Example, is_polar
 from keqa.data.loading import NotAsked
 from keqa.data.rows import SourceRow, json_document, json_list, table
 from keqa.errors import InputError

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
-from keqa.data.example import Example, as_example
+from keqa.data.example import Example, as_examples
 from keqa.data.question import refuse_table
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError, TooManyFailuresError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
@@ -144,7 +144,7 @@ def evaluate(
         compiled=compiled,
         demonstrations=demonstrations_of(program),
         left_out=dict(left_out or {}),
-        learned_from=known,
+        learned_from=[one.id for one in known],
         learned_unknown=not program.learned.complete,
     )
     tally = Tally(len(questions), learned_from=len(known), learned_unknown=header.learned_unknown)
@@ -188,7 +188,8 @@ def describe(program: Program) -> dict[str, Any]:
 def demonstrations_of(program: Program) -> dict[str, int]:
     """How many demonstrations each predictor of a program is shown, by its name."""
     found = {name: len(demos_of(predictor)) for name, predictor in program.named_predictors()}
-    reference = program.picking.reference if isinstance(program, KEQA) else None
+    # Without picking no prompt has the reference's.
+    reference = program.picking.reference if isinstance(program, KEQA) and program.settings.pick else None
     if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":
         found["picking.judge"] = min(reference.k, len(reference.entries))
     return found
@@ -232,19 +233,12 @@ def _questions(examples: Iterable[Any] | Path | str) -> dict[str, Example]:
             raise InputError(f"{len(loaded.problems)} questions of {examples} cannot be used{named}")
         examples = loaded.examples
     refuse_table(examples, "keqa.evaluate")
-    found: dict[str, Example] = {}
-    for number, item in enumerate(examples, start=1):
-        try:
-            example = as_example(item, unanswerable=True)
-        except InputError as error:
-            raise InputError(f"example {number}: {error}") from error
-        if example.id in found:
-            raise InputError(f"example {number}: its id {example.id!r} is taken by another example, or it came before")
-        # The testbed's kinds are shapes.
-        found[example.id] = replace(example, kind=str(getattr(item, "shape", "") or example.kind))
-    if not found:
+    items = list(examples)
+    if not items:
         raise InputError("there is no question to ask")
-    return found
+    found = zip(items, as_examples(items, unanswerable=True), strict=True)
+    # The testbed's kinds are shapes.
+    return {one.id: replace(one, kind=str(getattr(item, "shape", "") or one.kind)) for item, one in found}
 
 
 def ask(program: Program, example: Example, *, dataset: str = "") -> RunLine:

@@ -60,18 +60,17 @@ def of_name(
     """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
     The name is a benchmark of `keqa.data.benchmarks`, also as ``NAME:PATH``, whose files are in the folder or else from
-    the hub, or a .jsonl or .csv file.
+    the hub, or a .jsonl, .json or .csv file.
     """
     seed = seed if sample is not None else 0
     source = name if folder is None else f"{name}:{folder}"
     loaded = load(source, split=split, sample=sample, seed=seed, unanswerable=True)
     benchmark = name.partition(":")[0]
-    problems = [str(problem) for problem in loaded.problems]
     known = BENCHMARKS.get(benchmark.strip().lower())
     title = Path(name).name if known is None else benchmark
     chinese = known is not None and known.language == "zh"
     settings = merged(_CHINESE if chinese else {}, {} if known is None or known.multi_hop else _ONE_HOP)
-    return Questions(title, split or "", seed, loaded.examples[:limit], problems, settings, loaded.left_out)
+    return Questions(title, split or "", seed, loaded.examples[:limit], loaded.said, settings, loaded.left_out)
 
 
 def of_training(
@@ -93,7 +92,7 @@ def of_training(
         loaded = load(source, split=None if whole else split or "train", sample=sample, seed=seed)
         before = f"{name}/" if len(sources) > 1 else ""
         found += [replace(one, id=f"{before}{one.id}", one_hop=not benchmark.multi_hop) for one in loaded.examples]
-        problems += [str(problem) for problem in loaded.problems]
+        problems += loaded.said
         left_out.update(loaded.left_out)
     return Questions("+".join(names), split or "train", seed, found, problems, {}, left_out)
 

@@ -1,7 +1,7 @@
 """Where a run stands: counts and means, kept up as lines come, so that no line has to be."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from keqa.data.example import Example
@@ -74,17 +74,17 @@ class Tally:
         return count / self.done if self.done else 0.0
 
 
-def learned_from(program: Program, examples: Iterable[Example]) -> list[str]:
-    """The ids of the questions that a program learned from, by training on them or by being chosen by them."""
+def learned_from(program: Program, examples: Iterable[Example]) -> list[Example]:
+    """The questions that a program learned from, by training on them or by being chosen by them."""
     learned = program.learned
     if not (learned.train or learned.validation):
         return []
-    return [one.id for one in examples if learned.ids_of(one.question, one.choices)]
+    return [one for one in examples if learned.ids_of(one.question, one.choices)]
 
 
-def refuse_overlap(found: list[str], asked: int, label: str) -> None:
+def refuse_overlap(found: Sequence[Example], asked: int, label: str) -> None:
     if found:
-        named = ", ".join(found[:_NAMED]) + (" and so on" if len(found) > _NAMED else "")
+        named = ", ".join(one.name for one in found[:_NAMED]) + (" and so on" if len(found) > _NAMED else "")
         raise InputError(
             f"{label}: {_count(len(found), asked)} ({named}), so its answers to them are no measure of it. Ask other "
             "questions, or give --allow-overlap (allow_overlap=True), and every table marks the row"

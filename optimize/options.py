@@ -3,7 +3,7 @@
 import importlib.util
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +11,8 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from keqa.data.example import Example
-from keqa.data.loading import Problem
 from keqa.data.own import read_examples, sort_examples
-from keqa.data.question import refuse_table
+from keqa.data.question import question_digest, refuse_table
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.factory import build_lm
 from keqa.lms.local.training import TrainingOptions
@@ -193,13 +192,8 @@ def _read(source: Questions, what: str) -> tuple[list[Example], list[str]]:
     if not reading.examples:
         details = "".join(f"\n  {problem}" for problem in reading.problems[:5])
         raise InputError(f"no {what} question can be used{details}")
-    return reading.examples, [f"{what}: {problem}" for problem in named(reading.problems)]
+    return reading.examples, [f"{what}: {said}" for said in reading.said]
 
 
-def named(problems: Iterable[Problem]) -> list[str]:
-    """What is wrong with examples, by the name of their file: its folder is of this machine only."""
-    return [str(replace(one, path=None if one.path is None else Path(one.path.name))) for one in problems]
-
-
-def _asked(example: Example) -> tuple[str, tuple[str, ...]]:
-    return example.question.casefold(), example.choices
+def _asked(example: Example) -> str:
+    return question_digest(example.question, example.choices)

@@ -1,7 +1,7 @@
 """The utility reference of a train split: passages labelled by the difference that they make (KEQA, section 3.4)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -213,18 +213,18 @@ def build_reference(program: KEQA, trainset: Iterable[Any], asking: Asking) -> t
         watch.count(labels.passing.partition(":")[0] or None, labels.passing or None, fresh=labels.calls > 0)
 
     done = watch.each(examples, label, count, asking.in_flight, asking.progress)
-    found = {example.id: labels for example, labels in zip(examples, done, strict=True)}
+    found = [(example.name, labels) for example, labels in zip(examples, done, strict=True)]
     return [entry for labels in done for entry in labels.entries], _problems(found)
 
 
-def _problems(found: Mapping[str, Labels]) -> list[str]:
-    """Which questions, by id, gave less than they could, and how many passages have no label, and why."""
-    problems = [f"training question {root}: {'; '.join(of.problems)}" for root, of in found.items() if of.problems]
-    for cause, count in sum((labels.lost for labels in found.values()), Counter[str]()).items():
-        roots = [root for root, labels in found.items() if labels.lost[cause]]
-        more = f" and {len(roots) - _NAMED} more" if len(roots) > _NAMED else ""
+def _problems(found: Sequence[tuple[str, Labels]]) -> list[str]:
+    """Which questions gave less than they could, and how many passages have no label, and why."""
+    problems = [f"training question {name}: {'; '.join(of.problems)}" for name, of in found if of.problems]
+    for cause, count in sum((labels.lost for _, labels in found), Counter[str]()).items():
+        names = [name for name, labels in found if labels.lost[cause]]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         problems.append(
             f"{count} passages have no label, since a call failed with {cause}: of training questions "
-            f"{', '.join(roots[:_NAMED])}{more}"
+            f"{', '.join(names[:_NAMED])}{more}"
         )
     return problems

@@ -93,7 +93,8 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     elif getattr(prediction, "unanswered", None) is not None:
         return 0.0
     else:
-        score = float(metric(answer, example.answers, example.answer_type, example.choices))
+        kind = "yes/no" if example.scored_as == "yes/no" else example.answer_type
+        score = float(metric(answer, example.answers, kind, example.choices))
     if not math.isfinite(score):
         # Nothing is better or worse than it.
         raise ConfigurationError(f"the metric gave {score} to the question {example.question!r}, which is no score")

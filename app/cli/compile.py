@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from keqa.cli.console import emit, status, table
+from keqa.cli.console import emit, status, table, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, argument, flag_of, given, invocation, option
 from keqa.cli.options import (
     AS_JSON,
@@ -112,7 +112,7 @@ class SourceOptions:
     """The questions that a program learns from, and the passages that they are about."""
 
     train: Path | None = argument(
-        "TRAIN", "Question-answer pairs to learn from: .jsonl with question and answer, or .csv.", default=None
+        "TRAIN", "Questions to learn from: .jsonl, .json or .csv with question and answer.", default=None
     )
     val: Path | None = option("Pairs to choose by; without it a quarter of TRAIN is held out.")
     index: str | None = INDEX
@@ -148,13 +148,12 @@ class SourceOptions:
         """To learn from and to choose by, what cannot be used, and methods' own arguments for these questions."""
         from keqa.data.own import read_examples
         from keqa.evaluation.questions import of_testbed, of_training
-        from keqa.optimize.options import named
 
         own: Mapping[str, Mapping[str, Any]] = {}
         chosen: list[Any] | None = None
         if self.train is not None:
             reading = read_examples(self.train)
-            learned, problems = list(reading.examples), named(reading.problems)
+            learned, problems = list(reading.examples), reading.said
         elif self.data:
             found = of_training(self.data, split=self.split, sample=self.sample, seed=seed)
             learned, problems = list(found.examples), list(found.problems)
@@ -165,7 +164,7 @@ class SourceOptions:
         if self.val is not None:
             reading = read_examples(self.val)
             chosen = list(reading.examples)
-            problems += named(reading.problems)
+            problems += reading.said
         return learned[: self.limit], None if chosen is None else chosen[: self.val_limit], problems, own
 
 
@@ -285,6 +284,7 @@ def compile_command(
         Options(reflection_lm=reflecting, **learning.arguments())
     folder = None if program is None else Path(program)
     questions = divided(trainset, valset, learning.seed)
+    warn_of_many("", [*problems, *questions.problems])
     unlearned = spec.method.kind == "keqa" and folder is None and not learning.no_tuning
     if unlearned and too_few(questions.train, questions.val):
         # Few questions do not say what is better than what keqa ask does.

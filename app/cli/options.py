@@ -330,7 +330,7 @@ class QuestionOptions:
 
     testbed: bool = option("The testbed's questions.", default=False)
     questions: str | None = option(
-        "Your own .jsonl or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.", "-q", place=":"
+        "Your own .jsonl, .json or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.", "-q", place=":"
     )
     data: Path | None = option("Folder of the benchmark's files; the Hugging Face hub by default.")
     split: str | None = option("Which part of them.", shown="test, or what papers report")

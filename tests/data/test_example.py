@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data.benchmark import is_polar, make, usable
-from keqa.data.example import ContextPassage, Example, as_example, as_examples
+from keqa.data.benchmark import make, usable
+from keqa.data.example import ContextPassage, Example, as_example, as_examples, is_polar
 from keqa.data.own import sort_examples
 from keqa.data.question import Question, refuse_table
 from keqa.errors import InputError
@@ -50,8 +50,9 @@ def test_the_kind_of_a_question_is_read_from_mappings_too(given, kind):
         {"id": "a", "question": "Who?", "answer": "Ann", "answers": ["Ann", "Anne"], "shape": "ignored"},
         dspy.Example(id="a", question="Who?", answers=["Ann", "Anne"]).with_inputs("question"),
         SimpleNamespace(id="a", question=" Who? ", answers=("Ann", "Anne", "Ann")),
-        # As in NQ-open.
-        {"id": "a", "question": "Who?", "answer": ["Ann", "Anne"]},
+        # As in NQ-open, and as pandas has it from a file of Parquet and one of CSV.
+        *({"id": "a", "question": "Who?", "answer": answer} for answer in (["Ann", "Anne"], "['Ann', 'Anne']")),
+        {"id": "a", "question": "Who?", "answer": np.array(["Ann", "Anne"], dtype=object)},
     ],
 )
 def test_mappings_and_objects(item):
@@ -61,6 +62,8 @@ def test_mappings_and_objects(item):
 def test_an_id_is_made_from_the_question_and_its_choices():
     first, again = (as_examples([{"question": q, "answer": "x"}])[0] for q in ("Who  is it?", "Who is it?"))
     assert first.id == again.id == "q-8c4cdb6a52457cd1"
+    # In messages a question is called as its owner knows it.
+    assert (first.name, UP.name) == ("“Who is it?”", "up")
     choice = as_examples([{"question": "Who is it?", "answer": "A", "choices": ["Ann", "Bo"]}])[0]
     assert (choice.id != first.id, choice.answer_type) == (True, "choice")
 
@@ -69,8 +72,15 @@ def test_numbers_and_truth_values_become_text_and_whole_numbers_stay_whole():
     assert as_examples([{"id": 7, "question": "How many?", "answer": 42}])[0] == Example("7", "How many?", ("42",))
     whole = {"id": 7.0, "question": "When?", "answer": 1871.0, "answers": [2.5]}
     assert as_examples([whole]) == [Example("7.0", "When?", ("1871", "2.5"))]
-    polar = as_examples([{"question": "Is it?", "answer": True, "answer_type": "yes/no"}])[0]
-    assert polar.answers == ("yes",)
+    item = {"question": "Is it?", "answer": True}
+    polar, short, typed = as_examples({**item, "id": kind, "answer_type": kind} for kind in (None, "short", "yes/no"))
+    assert polar.answers == short.answers == typed.answers == ("yes",)
+    # Of questions of one's own without a type the gold answer says how it is scored: "Yes, it is." is right.
+    assert [(one.answer_type, one.scored_as) for one in (polar, short, typed)] == [
+        ("short", "yes/no"),
+        ("short", ""),
+        ("yes/no", ""),
+    ]
 
 
 @pytest.mark.parametrize("nothing", [float("nan"), np.float64("nan"), type("NAType", (), {})()])
@@ -158,7 +168,7 @@ def test_a_question_that_documents_do_not_answer_is_taken_where_it_may_be(item, 
 
 
 def test_polar_answers():
-    answers = ["yes", "No", " NO. ", "No, he is not.", "Yes; it is\nso"]
+    answers = ["yes", "No", " NO. ", "True", "false.", "No, he is not.", "Yes; it is\nso"]
     others = ["No humans have been there.", "Yes (band)", "not", "", "Noah"]
     assert [answer for answer in answers + others if is_polar(answer)] == answers
 

@@ -49,9 +49,11 @@ def test_the_users_own_file(write_json, kind):
         load(kind(path), split="dev")
 
 
-@pytest.mark.parametrize("name", ["hotpot", "dev.json", "hotpot:dev.json", ""])
+@pytest.mark.parametrize("name", ["hotpot", "dev.txt", "hotpot:dev.json", ""])
 def test_what_is_neither_a_benchmark_nor_a_file(name):
-    with pytest.raises(InputError, match=r"is neither a benchmark nor a \.jsonl or \.csv file of your own") as caught:
+    with pytest.raises(
+        InputError, match=r"is neither a benchmark nor a \.jsonl, \.json or \.csv of your own"
+    ) as caught:
         load(name)
     assert "hotpotqa, hotpotqa-fullwiki, 2wikimultihopqa" in str(caught.value)
     for one in ("own.jsonl", "nq"):

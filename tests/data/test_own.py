@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keqa.data.cells import listed
 from keqa.data.example import Example
-from keqa.data.own import listed, read_examples, sort_examples
+from keqa.data.own import read_examples, sort_examples
 from keqa.errors import InputError
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -24,7 +25,9 @@ def test_all_fields_of_jsonl_and_csv(write_json):
     assert read_examples(write_json("own.jsonl", json.dumps(row) + "\n\n")).examples == [example]
     header = "\ufeffid,Question,answer,answer_type,choices,quizzes,quiz_answers,note\n"
     cells = "q1,Which?,A,choice,Ann|Bo,Who is Ann?|Is #1 old?,a woman|yes,x\n"
-    assert read_examples(write_json("own.csv", header + cells)).examples == [example]
+    read = read_examples(write_json("own.csv", header + cells + "q2,Who?,,,,,,\n"))
+    assert read.examples == [example]
+    assert read.said == ["own.csv, line 3: there is no answer", "fields from which nothing is read: note"]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,31 @@ def test_all_fields_of_jsonl_and_csv(write_json):
         ("own.csv", "question,answer\nWhich version?,3.0\nAnd then?,4.0\n", [("3.0",), ("4.0",)], {}),
         ("own.csv", "question,answer,answers\nA?,3.0,\nB?,,4.5\nC?,2.5,\n", [("3.0",), ("4.5",), ("2.5",)], {}),
         ("own.csv", "question,answer,answers\nA?,3.0,\nB?,,Ann\nC?,Bo's,\n", [("3.0",), ("Ann",), ("Bo's",)], {}),
+        # A list of objects, and lists in a text, as programs export them.
+        (
+            "own.json",
+            '[{"question": "Who?", "answer": "[\\"Ann\\", \\"Anne\\"]"},\n'
+            ' {"question": "Where?", "answers": "Rome|Roma"},'
+            ' {"question": "Which?", "answer": "[1]", "choices": "[1]|[2]"}, {"question": "What?", "answer": "a|b"}]',
+            [("Ann", "Anne"), ("Rome", "Roma"), ("[1]",), ("a|b",)],
+            {},
+        ),
+        # What says that there is no answer is none, and in what RAGAS exports `answer` is not the right one.
+        (
+            "own.csv",
+            "question,answer,unanswerable\nWho?,N/A,\nWhen?,Not found,false\n",
+            [("Not found",)],
+            {
+                2: "the answer 'N/A' says that there is none: give unanswerable as true in its place, or as false "
+                "beside it where it is the answer"
+            },
+        ),
+        (
+            "own.jsonl",
+            '{"question": "Who?", "answer": "Bo", "ground_truth": "Ann"}\n{"question": "When?", "answer": "1968"}',
+            [("1968",)],
+            {1: "there are answer and ground_truth: call the one that is right answer, and leave the other out"},
+        ),
         # Among choices a fraction is what stands there.
         (
             "own.csv",
@@ -160,13 +188,16 @@ def test_questions_that_the_documents_do_not_answer_are_taken_where_they_may_be(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("own.jsonl", "", "holds no question that can be used$"),
-        ("own.jsonl", '{"question": "Who?"}', r"used\n  .*own.jsonl, line 1: there is no answer, found question"),
-        ("own.csv", "", "holds no question that can be used$"),
+        (
+            "own.jsonl",
+            "",
+            "can be used; expected: lines of JSON objects, a list of them or CSV, with question and answer$",
+        ),
+        ("own.jsonl", '{"question": "Who?"}', r"answer\n  .*own.jsonl, line 1: there is no answer, found question"),
         ("own.csv", "q,a\nWho?,Ann\n", "line 1: the columns question and answer are expected, found q, a"),
         ("own.csv", "question,answer,answer\nWho?,Ann,Bo\n", "line 1: the column answer is there twice"),
         ("own.csv", '"question', "line 1: malformed CSV"),
-        ("own.xlsx", "x", "read from .jsonl and .csv, not from .xlsx"),
+        ("own.xlsx", "x", "read from .jsonl, .ndjson, .json, .csv and .tsv, not from .xlsx: save it as one"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(write_json, name, text, message):

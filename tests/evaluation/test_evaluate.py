@@ -193,10 +193,12 @@ def test_tables_name_the_kind_of_retriever(kind, described):
     assert RunSettings(index={"kind": kind, "name": "numbers"}).retriever == described
 
 
-@pytest.mark.parametrize(("variant", "judge"), [("similar", 2), ("random", 2), ("none", 1)])
-def test_demonstrations_are_counted_by_predictor(variant, judge):
+@pytest.mark.parametrize(
+    ("variant", "pick", "judge"), [("similar", True, 2), ("random", True, 2), ("none", True, 1), ("similar", False, 1)]
+)
+def test_demonstrations_are_counted_by_predictor(variant, pick, judge):
     entries = [UtilityEntry(str(number), f"quiz {number}", f"passage {number}", True) for number in range(3)]
-    program = KEQA(None, reference=UtilityReference(k=2, variant=variant).fit(entries))
+    program = KEQA(None, reference=UtilityReference(k=2, variant=variant).fit(entries), pick=pick)
     program.summarizing.summarize.demos = [{"question": "Who?"}] * 3
     program.picking.judge.demos = [{"quiz": "Who?"}]
     found = demonstrations_of(program)

@@ -52,7 +52,7 @@ def test_what_cannot_be_used_of_a_file_is_told(mine):
 
 
 def test_a_file_without_a_question(mine):
-    with pytest.raises(InputError, match=r"holds no question that can be used\n.*line 1: malformed JSON"):
+    with pytest.raises(InputError, match=r"holds no question that can be used; expected: .*\n.*line 1: malformed JSON"):
         of_name(mine("not JSON"))
 
 

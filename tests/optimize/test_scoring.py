@@ -65,6 +65,12 @@ def test_a_metric_of_dspys_gets_the_fields_of_a_mapping():
     assert score_of(as_metric(lambda ex, pred: ex.id == 7, [numbered]), as_example(numbered), ANSWER) == 1
 
 
+def test_a_verdict_of_a_question_without_a_type_counts_in_a_sentence_too():
+    said = AnswerPrediction(explanation="", sources=[], answer="Yes, it is.")
+    items = [{"question": "Is it?", "answer": True, "answer_type": kind} for kind in (None, "short")]
+    assert [score_of(f1, as_example(item), said) for item in items] == [1.0, 0.0]
+
+
 def test_a_question_from_elsewhere_has_the_usual_fields():
     seen = []
     found = as_metric(lambda example, prediction, trace=None: bool(seen.append(example)))
