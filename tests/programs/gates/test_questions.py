@@ -56,9 +56,9 @@ def saying(scripted, retriever):
     ("kind", "reply", "failed", "cause"),
     [
         (RetrievalDecision, {"retrieve": "perhaps"}, True, "AdapterParseError"),
-        (RetrievalDecision, "garbage", True, "AdapterParseError"),
+        (RetrievalDecision, "garbage {", True, "AdapterParseError"),
         (StatedConfidence, {"confidence": "quite sure"}, 0.0, "UnreadableConfidenceError"),
-        (StatedConfidence, "garbage", 0.0, "AdapterParseError"),
+        (StatedConfidence, "garbage {", 0.0, "AdapterParseError"),
     ],
 )
 def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, reply, failed, cause):
