@@ -36,7 +36,17 @@ _ROWS: Final = (("to_dicts", "to_dicts()"), ("to_pylist", "to_pylist()"), ("to_d
 # All digits are taken, so #1 is never found in #10. The sign and its number may be full-width or apart.
 _REFERENCE = re.compile(r"[#＃]\s*(\d+)")
 _MOST_DIGITS = 18
-_LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*(?:[:.)]\s+|[、：]\s*))(?=\S)", re.IGNORECASE)
+# How LMs write a reference otherwise: “[1]”, “{answer_1}”, “<the answer to #1>”, “the answer to question 1”.
+_OF = r"answer[\s_]*(?:(?:to|of|from|for)\s+)?(?:the\s+)?"
+_PART = r"(?:(?:sub-?)?(?:quiz|question)|step|q)[\s_]*"
+_WRITTEN = re.compile(
+    rf"(?<!\w)(?:\[|<|\{{{{?)(?:the\s+)?(?:{_OF})?(?:{_PART}|a)?[#＃]?(\d{{1,2}})(?:\]|>|\}}}}?)"
+    rf"|(?<!\w)[(]?(?:the\s+)?{_OF}(?:{_PART}[#＃]?|[#＃])(\d{{1,2}})\b[)]?",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(
+    r"^\s*(?:(?:[#＃]|(?:sub-?)?(?:quiz|question|q)\s*)?(\d+)\s*(?:[:.)]\s+|[、：]\s*))(?=\S)", re.IGNORECASE
+)
 
 
 def clean(text: str) -> str:
@@ -192,16 +202,23 @@ def quiz_key(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def numbered_quizzes(texts: Sequence[str]) -> list[Quiz]:
+def numbered_quizzes(texts: Sequence[str], question: str | None = None) -> list[Quiz]:
     """Number the quizzes of a decomposition.
 
     Blank ones are left out and keep their number, so that references to the others still hold. A label that repeats the
-    quiz's own number ("2. Who ...", "#2: Who ...") is dropped.
+    quiz's own number ("2. Who ...", "#2: Who ...") is dropped. Of those of a question references to earlier ones may be
+    written in other ways ("the answer to question 1", "[1]"), unless the question has these words.
     """
     quizzes = []
     for index, raw in enumerate(texts, start=1):
         label = _LABEL.match(raw)
+
+        def plain_reference(found: re.Match[str], index: int = index) -> str:
+            number = int(found[1] or found[2])
+            return f"#{number}" if 0 < number < index and found[0] not in str(question) else found[0]
+
         text = (raw[label.end() :] if label and _number(label[1]) == index else raw).strip()
+        text = text if question is None else _WRITTEN.sub(plain_reference, text)
         if text:
             quizzes.append(Quiz(index, text, references(text)))
     return quizzes

@@ -60,10 +60,12 @@ _UNSPACED_FRAME = re.compile(
     r"|(?:文書|資料|文章|本文|(?:提供された)?情報)に(?:よると|よれば)[、,\s]*"
     r"|(?:(?:这个|该|該|此)?(?:问题|問題)的?)?答案(?:是|为|為|：)\s*)+"
 )
-# The point of a list that has one, and what is a quotation, or code, as a whole.
+# The point of a list that has one, and what is a quotation, code, bold or boxed as a whole.
 _BULLET = re.compile(r"(?:-\s+(?!\d)|[*•]\s+)")
 _LISTED = re.compile(r"[-*•+|#]|\d+[.)]\s")
-_ENCLOSED = re.compile(r"[“\"„«`]\s*([^“”\"„«»`]+?)\s*[”\"“»`]")
+_ENCLOSED = re.compile(
+    r"[“\"„«`]\s*([^“”\"„«»`]+?)\s*[”\"“»`]|\*\*\s*([^*]+?)\s*\*\*|\$*\\boxed\{(?:\\text\{)?([^{}]+)\}+\$*"
+)
 _IN_BRACKETS = re.compile(r"(?:\s+[(]|\s*[（【])([^()（）【】]*)[)）】]")
 _ORIGIN = re.compile(r"(?:from|in|aus)\s|(?:sources?|quellen?|fuentes?)\s*[:：]", re.IGNORECASE)
 # An article or a section is a place in a document, too.
@@ -83,7 +85,7 @@ def stated(text: str, question: str = "") -> str:
     if len(text) > _LONGEST or "```" in text:
         return text
     if whole := _ENCLOSED.fullmatch(text.strip()):
-        return whole[1]
+        return whole[whole.lastindex or 0]
     said = _without_question(text, question)
     said = _IN_BRACKETS.sub(lambda found: "" if _names_source(found[1]) else found[0], said)
     lines = [stripped_sentences(line) for line in said.splitlines()]
@@ -105,7 +107,7 @@ def stated(text: str, question: str = "") -> str:
     said = said if said == text else without_stop(said)
     said = _BULLET.sub("", said, count=1) if _BULLET.match(said) else said
     whole = _ENCLOSED.fullmatch(said)
-    return whole[1] if whole else said
+    return whole[whole.lastindex or 0] if whole else said
 
 
 def _without_question(text: str, question: str) -> str:

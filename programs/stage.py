@@ -227,7 +227,7 @@ def is_the_question(quiz: str, question: str) -> bool:
 
 def written_quizzes(prediction: dspy.Prediction, question: str, most: int) -> list[Quiz]:
     """The quizzes that a call wrote, so many at most. A single one that is the question has none of its references."""
-    quizzes = numbered_quizzes([str(quiz) for quiz in prediction.quizzes or []])
+    quizzes = numbered_quizzes([str(quiz) for quiz in prediction.quizzes or []], question)
     if len(quizzes) > most:
         note("decompose", "TooManyQuizzes", f"{len(quizzes)} quizzes, more than {most}", f"kept the first {most}")
         quizzes = quizzes[:most]

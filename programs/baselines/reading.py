@@ -29,7 +29,7 @@ from keqa.programs.calls.session import NoCopy, in_thread, noted
 from keqa.programs.records import EvidenceSentence
 from keqa.programs.stage import RecordBuilder
 from keqa.programs.stages.picking import unjudged, verdict_on
-from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
+from keqa.programs.stages.selection import Distance, DistanceMeter, nearest, triples_of
 from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
@@ -170,7 +170,7 @@ class KSLLM(SearchingBaseline):
     async def _expanded(self, question: str, found: bool) -> list[str]:
         """The triples (equation 1), asked for as often as an answer is, so that no row of a table is better mended."""
         with noted("expand", "selected by the question, without triples", 1) if found else unanswered("expand"):
-            return _triples(await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question))
+            return triples_of(await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question))
         return []
 
     def _selected(self, wanted: Sequence[str], hits: Sequence[Hit]) -> list[EvidenceSentence]:
@@ -204,11 +204,6 @@ def as_text(triple: str) -> str:
     return " ".join(triple.replace("|", " ").split())
 
 
-def _triples(prediction: dspy.Prediction) -> list[str]:
-    found = (str(triple).strip() for triple in prediction.triples or ())
-    return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
-
-
 def _has_triples(prediction: dspy.Prediction) -> None:
-    if not _triples(prediction):
+    if not triples_of(prediction):
         raise CallError("EmptyTriplesError", "the reply holds no triple", unusable=True)

@@ -28,7 +28,7 @@ from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.probabilities import LOGPROBS, model_of, output_tokens, tokens_of, word_probabilities
 from keqa.programs.calls.session import note, noted
-from keqa.programs.calls.texts import says_nothing, text_of
+from keqa.programs.calls.texts import answer_of, says_nothing, text_of
 from keqa.programs.examination import means_the_same
 from keqa.programs.records import QuizRecord
 from keqa.programs.stage import Answering, RecordBuilder, Summarizing
@@ -39,7 +39,11 @@ from keqa.signatures.baselines import UNSOLVED, ExtendReasoning, PlanQueryChain,
 from keqa.signatures.keqa import JudgeConsistency
 from keqa.signatures.react import AnswerFromTrajectory, ChooseAction, Turn, written_trajectory
 
-_CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)
+_CONCLUSION = re.compile(
+    r"(?:\banswer(?: to (?:the|this) question)? is\b:?"
+    r"|\A\W*(?:(?:so|thus|therefore|hence)\W+)?(?:the )?(?:final )?answer\W*?:)\s*(?P<answer>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
 _LEFT_OUT = 2
 """Turns that one call of ReAct may leave out, as in DSPy."""
@@ -93,7 +97,7 @@ class ChainBaseline(SearchingBaseline):
             note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
             await answer_from(self.answer, asked, found, story)
         else:
-            story.answer, story.passages = answer, verdicts(found)
+            story.answer, story.passages = answer_of(answer, asked.question, asked.choices), verdicts(found)
             story.answer_source = "passages" if found else "closed_book"
 
 

@@ -19,7 +19,10 @@ from keqa.programs.calls.texts import text_of
 from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, Verdict, reaches
 from keqa.signatures.boundary import DecideRetrieval, StateConfidence
 
-_NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
+_NUMBER = re.compile(
+    r"(?<![\w.])(-?(?:\d++(?:\.\d++)?+|\.\d++))(?![^\W\d])\s*+(%|percent\b|(?:/|out of)\s*100?\b)?", re.IGNORECASE
+)
+_LEADING = re.compile(r"[\s*_`#\[~]*(?:\w+[*_`]*[:：]\s*[*_`~]*)?")
 
 
 async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
@@ -42,12 +45,16 @@ class RetrievalDecision(GateQuestion):
 def read_confidence(text: str) -> float | None:
     """The confidence that a text states, from 0 to 1; None where there is no number, or one out of bounds.
 
-    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
-    is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
+    The number with a unit counts, else the one that the text begins with, else the only one. One with a decimal point
+    and at most 1 is a probability, any other a percentage, for that is what is asked for: ``85``, ``85 %``, ``0.85``
+    and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
     """
-    found = _NUMBER.search(text)
-    if found is None:
+    numbers = [*_NUMBER.finditer(text)]
+    first = [one for one in numbers[:1] if _LEADING.fullmatch(text[: one.start()])]
+    told = [one for one in numbers if one[2]] or first or numbers
+    if len({one[0] for one in told}) != 1:
         return None
+    found = told[0]
     number, unit = float(found[1]), found[2] or ""
     probability = "." in found[1] and abs(number) <= 1 and not unit
     confidence = number if probability else number / (10 if unit.endswith("10") else 100)

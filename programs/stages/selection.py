@@ -181,6 +181,20 @@ def with_key_sentences(
     return [one.model_copy(update={"text": shortened(one.text)}) if one.kept else one for one in verdicts]
 
 
+def triples_of(prediction: dspy.Prediction) -> list[str]:
+    """The triples of a reply, each once, with bars between their parts, however these were parted."""
+    found = (_with_bars(str(triple).strip()) for triple in prediction.triples or ())
+    return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
+
+
+def _with_bars(triple: str) -> str:
+    enclosed = triple[:1] + triple[-1:] in ("()", "<>", "[]", "``")
+    marks = ("|", ";", "->", "→", *([","] if enclosed else []))
+    parted = ((triple[1:-1] if enclosed else triple).split(mark) for mark in marks)
+    parts = next((parts for parts in parted if len(parts) == 3), None)
+    return triple if parts is None else " | ".join(part.strip().strip("*`\"'") for part in parts)
+
+
 class Selection(Stage):
     """Constructs triples for a quiz and selects the sentences closest to them, 2 in the paper."""
 
@@ -208,7 +222,7 @@ class Selection(Stage):
                 raise
             note("select", error.cause, error.message, "answered from whole passages", number)
             return [], []
-        triples = [str(triple) for triple in prediction.triples or []]
+        triples = triples_of(prediction)
         candidates = list(dict.fromkeys(sentence for passage in passages for sentence in stripped_sentences(passage)))
         if not triples or not candidates:
             return triples, []

@@ -102,6 +102,22 @@ def test_blank_quizzes_keep_their_number_and_labels_are_dropped():
 
 
 @pytest.mark.parametrize(
+    "reference",
+    [
+        *("[1]", "{1}", "<answer 1>", "{answer_1}", "[ANSWER FROM 1]", "[Q1]", "[the answer to #1]", "{{answer1}}"),
+        *("the answer to question 1", "(answer of quiz 1)", "(answer to Q1)", "the answer from step 1"),
+    ],
+)
+def test_a_reference_may_be_written_otherwise(reference):
+    texts = [f"Who was {reference}?", f"Where was {reference} born?"]
+    assert [quiz.text for quiz in numbered_quizzes(texts, "Where?")] == [texts[0], "Where was #1 born?"]
+    # In a benchmark's own quizzes, and where the question says the same, it is none.
+    assert [quiz.text for quiz in numbered_quizzes(texts)] == texts
+    assert numbered_quizzes(texts, f"What is {reference}?")[1].text == texts[1]
+    assert numbered_quizzes(["Who?", "What is a[1] or (1)?"], "")[1].text == "What is a[1] or (1)?"
+
+
+@pytest.mark.parametrize(
     ("texts", "found"),
     [
         (["Who?", "When was #1 born?"], []),

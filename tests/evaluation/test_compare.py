@@ -98,7 +98,7 @@ def test_gates_read_the_same_draws(asking):
 
 def test_shared_draws_that_failed_are_made_again_only_where_that_is_wanted(asking):
     run, engine = asking
-    engine.reply = lambda name, *rest: "garbage" if name == "AnswerQuiz" else governs(name, *rest)
+    engine.reply = lambda name, *rest: "garbage {" if name == "AnswerQuiz" else governs(name, *rest)
     draws, made = SharedDraws(), []
     for gate, again in (("gate-votes", {}), ("gate-certainty", {}), ("gate-oracle", {"retry_failed": True})):
         run(gate, draws=draws, count=1, **again)

@@ -65,7 +65,7 @@ def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_pa
     def broken(name, inputs, config):
         if "Town2" in inputs["question"]:
             raise lm15.RateLimitError("slow down, see https://box.example/limits")
-        return "no format at all" if "Town4" in inputs["question"] else {"answer": "x"}
+        return "no {format} at all" if "Town4" in inputs["question"] else {"answer": "x"}
 
     tally, _ = run(5, broken)
     assert (tally.failed, dict(tally.causes)) == (2, {"LMRateLimitError": 1, "AdapterParseError": 1})
@@ -143,7 +143,7 @@ def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
 
     tally, _ = run(20, every_other, in_flight=1, stop_after_outages=2)
     assert (tally.done, tally.failed) == (20, 10)
-    tally, _ = run(20, lambda *_: "no format at all", label="other", in_flight=1, stop_after_outages=2)
+    tally, _ = run(20, lambda *_: "no {format} at all", label="other", in_flight=1, stop_after_outages=2)
     assert (tally.done, tally.failed) == (20, 20)
     tally, _ = run(20, away, label="never", in_flight=1, stop_after_outages=0)
     assert (tally.done, tally.failed) == (20, 17)

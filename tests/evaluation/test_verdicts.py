@@ -115,7 +115,7 @@ def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retrie
 
 def test_a_reply_that_cannot_be_used_is_in_no_cache(tmp_path):
     town = [{"id": "t", "question": "Who governs Town2?", "answer": "Mayor2"}]
-    for spoilt in ("", "no marker in sight", "[[ ## answer ## ]]\n\n[[ ## completed ## ]]"):
+    for spoilt in ("", "no {marker in sight", "[[ ## answer ## ]]\n\n[[ ## completed ## ]]"):
         path = tmp_path / str(len(spoilt))
         with OpenAIServer(reply=lambda messages, n, body, said=spoilt: [said] * n) as server:
             with CallCache(path.with_suffix(".sqlite") if spoilt else None) as cache:
@@ -127,7 +127,7 @@ def test_a_reply_that_cannot_be_used_is_in_no_cache(tmp_path):
 
 
 def test_dspys_own_cache_keeps_none_either(memory_cache):
-    said = ["no marker in sight"]
+    said = ["no {marker in sight"]
     with OpenAIServer(reply=lambda messages, n, body: said * n) as server:
         program = ClosedBook(lms=roles_of(server))
         outcome = next(iter(program.answer_many(["Who governs Town2?"])))

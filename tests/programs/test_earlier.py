@@ -40,7 +40,7 @@ def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
 
 
 def test_a_reading_in_which_something_failed_settles_nothing(programmed, retriever):
-    failing = {"JudgeUtility": lambda i, c: "garbage" if "bad" in i["passage"] else {"helpful": True}}
+    failing = {"JudgeUtility": lambda i, c: "garbage {" if "bad" in i["passage"] else {"helpful": True}}
     for said, settled in ((REPLIES, {FIRST}), (REPLIES | failing, set())):
         program, _ = programmed(KEQA(retriever("good", "bad"), settle="reading"), Replies(**said))
         record = program(FIRST).record
@@ -49,7 +49,7 @@ def test_a_reading_in_which_something_failed_settles_nothing(programmed, retriev
 
 
 def test_a_follow_up_that_could_not_be_made_to_stand_alone_settles_nothing(programmed, retriever):
-    for said, settled in (({"standalone": FIRST}, {FIRST}), ("no form", set())):
+    for said, settled in (({"standalone": FIRST}, {FIRST}), ("no {form", set())):
         program, _ = programmed(KEQA(retriever("good"), settle="reading"), Replies(**REPLIES, RewriteFollowUp=said))
         record = program("Who wrote it?", history=[("What is Emma?", "a novel")]).record
         assert {one.earlier for one in findings_of([record]).values()} == settled

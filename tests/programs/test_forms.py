@@ -177,7 +177,7 @@ def test_quizzes_without_their_drafts_are_examined_as_the_paper_does(made, draft
 
 
 def test_where_the_plan_fails_the_question_is_examined_by_itself(made):
-    program, engine = made(said=replies((), DraftQuizzes="no form"), tries=3)
+    program, engine = made(said=replies((), DraftQuizzes="no {form"), tries=3)
     record = program(TWO_HOPS).record
     assert [quiz.text for quiz in record.quizzes] == [TWO_HOPS]
     assert (engine.count["AnswerQuiz"], record.answer_source) == (3, "memory")

@@ -39,6 +39,8 @@ ASKED = "Where is the town of Isburg?"
         ("資料によると、ベルリン", "ベルリン"),
         ("- Berlin", "Berlin"),
         ('"Berlin"', "Berlin"),
+        ("**Berlin**", "Berlin"),
+        (r"The answer is $\boxed{\text{Berlin}}$.", "Berlin"),
         ("“I think, therefore I am”", "I think, therefore I am"),
         ("According to the documents, Acme Inc.", "Acme Inc."),
         ("Sure, the answer is the U.S.", "the U.S."),

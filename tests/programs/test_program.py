@@ -52,7 +52,7 @@ def test_an_unanswered_error_survives_a_process():
 
 
 def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(programmed, retriever):
-    sometimes = Replies(AnswerQuestion=lambda i, c: "garbage" if "bad" in i["question"] else {"answer": "Bo"})
+    sometimes = Replies(AnswerQuestion=lambda i, c: "garbage {" if "bad" in i["question"] else {"answer": "Bo"})
     program, _ = programmed(ClosedBook(), sometimes)
     asked = SimpleNamespace(question="Which?", answer_type="choice", choices=["a", "b"])
     items = ["Who?", {"question": "bad"}, asked, None, {"question": "Who?", "answer_type": "long"}]

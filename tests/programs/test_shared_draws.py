@@ -156,7 +156,7 @@ def test_a_wrong_key_is_told_and_forgotten(norway):
 
 @pytest.mark.parametrize("largest", [0, 5])
 def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norway, largest):
-    reply = replies("no marker in sight")
+    reply = replies("no {marker in sight")
     reply.replies["DecomposeQuestion"] = {"quizzes": "[]"}
     program, engine = norway(reply, workers=1, decompose=True)
     draws, outcomes = SharedDraws(largest=largest), []

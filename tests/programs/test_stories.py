@@ -220,7 +220,7 @@ def told(story, tell):
     }
     lines = [f"# {story}", *whole.calls(), *usual, "", "# a choice", *sorted(kinds), choice.ending()[-1]]
     for name in whole.asked:
-        for fault in ("garbage", ServerError("down")):
+        for fault in ("garbage {", ServerError("down")):
             failed = tell({name: fault}.get)
             lines += ["", f"# {name} fails: {fault}", *(line for line in failed.ending() if line not in usual)]
     # How many searches side by side are made before the first has failed is chance.
@@ -228,7 +228,7 @@ def told(story, tell):
     other = [line for line in failed if line not in usual and not line.startswith(("cost", "note"))]
     lines += ["", "# the search fails", *other, "", "# nothing is found"]
     for name in ["no prompt", *whole.asked]:
-        failed = tell({name: "garbage"}.get, nothing_found=True)
+        failed = tell({name: "garbage {"}.get, nothing_found=True)
         notes = sorted({note.action for note in failed.record.degradations if note.touches})
         lines.append(f"{name} fails: {'; '.join(notes)}; {failed.ending()[-1]}")
     return "\n".join(lines) + "\n"

@@ -85,6 +85,16 @@ OTHERWISE = [
     "**Answer:** Paris\n\n**Explanation:** It says so.",
     "<answer>Paris</answer>",
     "<think>\nanswer: Oslo?\n</think>\n\nAnswer: Paris",
+    "<think>\n[[ ## answer ## ]]\nOslo?\n</think>\n\nAnswer: Paris",
+    "Oslo? No.\n</think>\n\n[[ ## answer ## ]]\nParis",
+    "[[ ## answer ## ]]\n<think>\nOslo?\n</think>\nParis\n\n**Explanation:** It says so.",
+    'Here is the answer:\n```json\n{"Answer": "Paris"}\n```\nLet me know if you need more!',
+    "- **Answer**: Paris",
+    "<response>\n<answer>Paris</answer>\n</response>",
+    # Of one field the value alone.
+    "Paris",
+    "```\nParis\n```",
+    "Sure! Here is the answer:\n\nParis\n\n[[ ## completed ## ]]",
 ]
 
 
@@ -102,7 +112,10 @@ OTHERWISE = [
         (Answer, "[[ ## answer ## ]]\n```text\nParis\n```", "Paris"),
         (Answer, "[[ ## answer ## ]]\nParis [[ ## completed ## ]]\n```", "Paris"),
         (Answer, f"[[ ## answer ## ]]\n{CODE}\n[[ ## completed ## ]]", CODE),
-        *((Answer, reply, None) for reply in ("Paris", "[[ ## other ## ]]\nParis", "```\nParis\n```", "a" * 300_000)),
+        *(
+            (Answer, reply, None)
+            for reply in ("{Paris", "[[ ## other ## ]]\nParis", "```\nx = 1\ny = 2\n```", "a" * 300_000)
+        ),
         *((Judge, f"[[ ## same ## ]]\n{said}", True) for said in ("True.", "yes", "`true`", " TRUE ")),
         *((Judge, f"[[ ## same ## ]]\n{said}\n[[ ## completed ## ]]", False) for said in ("**False**", "No.")),
         *((Judge, f"[[ ## same ## ]]\n{said}", None) for said in ("perhaps", "True or False", "not true", "")),
@@ -112,6 +125,34 @@ OTHERWISE = [
             for said in ("Yes, both name him.", "**True** - they do", "True\n\nSo.")
         ),
         (Judge, "[[ ## same ## ]]\nNo. The first says nothing.", False),
+        # A verdict with a label, in a sentence, and as one of Self-RAG's tokens.
+        *(
+            (Judge, f"[[ ## same ## ]]\n{said}", True)
+            for said in (
+                "Yes (both name him)",
+                "True because both do",
+                "**Same:** True",
+                "Answer: yes.",
+                '{"same": true}',
+            )
+        ),
+        *(
+            (Judge, f"[[ ## same ## ]]\n{said}", True)
+            for said in ("They mean the same.", "The answers are consistent.")
+        ),
+        *(
+            (Judge, f"[[ ## same ## ]]\n{said}", False)
+            for said in ("No, they are not the same.", "They do not mean the same")
+        ),
+        *((Judge, f"[[ ## same ## ]]\n{said}", None) for said in ("They say: yes", "Yes (no)", "Is it the same?")),
+        *(
+            (PROMPTS["JudgeSupport"], said, "fully")
+            for said in ("[Fully supported]", "Support: fully", "fully - it says so")
+        ),
+        *((PROMPTS["JudgeSupport"], said, "no") for said in ("[No support / Contradictory]", "Not supported.")),
+        *((PROMPTS["RateUsefulness"], said, 4) for said in ("4/5", "Score: **4**", "4 out of 5", "4 - it answers")),
+        *((PROMPTS["RateUsefulness"], said, None) for said in ("4 or 5", "3-4", "4, 5", "7/10")),
+        (Judge, "[[ ## same ## ]]\nTrue. No.", None),
         *((Judge, f"[[ ## same ## ]]\nTrue. {said}", None) for said in ("No, wait.", "But no:\nFalse.")),
         *((Judge, f"[[ ## same ## ]]\n{said}", None) for said in ("No one knows", "Both say so. Yes.", "Yes and no.")),
         *(
@@ -139,10 +180,63 @@ OTHERWISE = [
         # Lists as other formats have them.
         (Items, "[[ ## items ## ]]\nWho is he?\nWhere is #1?", ["Who is he?", "Where is #1?"]),
         (Items, "[[ ## items ## ]]\nQuiz 1: Who is he?\nQuiz 2: Where is #1?", ["Who is he?", "Where is #1?"]),
+        *(
+            (Items, f"[[ ## items ## ]]\n{said}", ["Who is he?", "Where is #1?"])
+            for said in (
+                "**Quiz 1:** Who is he?\n**Quiz 2:** Where is #1?",
+                "- Sub-question 1: Who is he?\n- Sub-question 2: Where is #1?",
+                "1. **Who is he?**\n2. **Where is #1?**",
+                "Here are the quizzes:\n\nQ1. Who is he?\nQ2. Where is #1?",
+                "**Items:**\n(1) Who is he?\n(2) Where is #1?\n\nThese settle the question.",
+                '[{"id": 1, "quiz": "Who is he?"}, {"id": 2, "quiz": "Where is #1?"}]',
+                '{"quiz_1": "Who is he?", "quiz_2": "Where is #1?"}',
+                '"Who is he?"\n"Where is #1?"',
+            )
+        ),
+        *(
+            (Items, f"[[ ## items ## ]]\n{said}", ["a | b | c"])
+            for said in ('[["a", "b", "c"]]', "a | b | c", "- a | b | c")
+        ),
+        *((Items, f"[[ ## items ## ]]\n{said}", []) for said in ("None", "N/A", "[]", "No passages tell it.")),
+        *(
+            (Items, f"[[ ## items ## ]]\n{said}", None)
+            for said in (
+                'It says: ["a"]',
+                '[["a", "b"]]',
+                "1. a\n2. b\n\nBut wait.",
+                "Quiz 2: a?\n- b",
+                '[{"a": "b", "c": "d"}]',
+            )
+        ),
         (Items, '[[ ## items ## ]]\n{"items": ["a", "b"]}', ["a", "b"]),
         (Items, '[[ ## items ## ]]\n[{"item": "a"}, {"item": "b"}]', ["a", "b"]),
-        *((Numbers, f"[[ ## numbers ## ]]\n{said}", [1, 3]) for said in ("1, 3", "[1], [3]", "Passages 1 and 3.")),
-        *((Numbers, f"[[ ## numbers ## ]]\n{said}", None) for said in ("1-3", "none", "line 1", "1.5", "[1.5]")),
+        *(
+            (Numbers, f"[[ ## numbers ## ]]\n{said}", [1, 3])
+            for said in (
+                "1, 3",
+                "[1], [3]",
+                "Passages 1 and 3.",
+                "- [1]\n- [3]",
+                "Passage 1: Up\nPassage 3: Ab 2",
+                "[1] (Up), [3] (Ab)",
+            )
+        ),
+        (Numbers, "[[ ## numbers ## ]]\n[1] - it says so\n[3] - it does, too\n\nBoth tell it.", [1, 3]),
+        (Numbers, "[[ ## numbers ## ]]\nnone", []),
+        *(
+            (Numbers, f"[[ ## numbers ## ]]\n{said}", None)
+            for said in ("1-3", "line 1", "1.5", "[1.5]", "[1] or [3]", "1. Up")
+        ),
+        *(
+            (PROMPTS["JudgeUtilities"], said, {1: True, 2: False})
+            for said in (
+                "Passage 1: helpful\nPassage 2: not helpful",
+                "- **1:** Yes (it tells)\n- **2:** No",
+                "1: true, 2: false",
+                '[{"passage": 1, "helpful": true}, {"passage": 2, "helpful": false}]',
+                '{"passage_1": "yes", "passage_2": "no"}',
+            )
+        ),
         # Marks as they are typed in Chinese.
         *((Judge, f"[[ ## same ## ]]\n{verdict}", True) for verdict in ("是。", "True。")),
         (Judge, "[[ ## same ## ]]\n否", False),
@@ -156,7 +250,12 @@ OTHERWISE = [
         (Judge, "<same>\nTrue\n</same>", True),
         *(
             (Answer, reply, None)
-            for reply in ("A passage says:\nanswer: Paris", 'It says {"answer": "Paris"}', "the answer")
+            for reply in (
+                "A passage says:\nanswer: Paris",
+                'It says {"answer": "Paris"}',
+                "the answer",
+                "Paris\nor Oslo",
+            )
         ),
         *((Reasoned, reply, None) for reply in ("Answer: Paris", '{"answer": "Paris"}', "Answer: a\nReasoning: b")),
         # What is read out is no answer, nor is a heading that only begins like a field.

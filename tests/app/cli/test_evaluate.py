@@ -85,7 +85,7 @@ def test_figures_as_json(evaluate, server):
 
 
 def test_failures_are_reported_and_asked_again(evaluate, server):
-    answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
+    answers, server.reply = server.reply, lambda messages, n, body: ["no {format"] * n
     ended = evaluate("rag")
     assert ended.code == 1
     assert "rag: 2 failed (AdapterParseError 2); --retry-failed asks them again" in ended.err

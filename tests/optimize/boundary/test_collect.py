@@ -139,7 +139,7 @@ def test_a_quiz_whose_draws_failed_is_left_out_and_asked_again(program, tmp_path
     failing = [True]
 
     def reply(name, inputs, config):
-        return "garbage" if failing[0] and "town" in inputs["quiz"] else governed(name, inputs, config)
+        return "garbage {" if failing[0] and "town" in inputs["quiz"] else governed(name, inputs, config)
 
     made, _ = program(reply)
     for wanted in ((2, 1), (3, 0)):

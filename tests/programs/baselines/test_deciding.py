@@ -208,7 +208,7 @@ class Critic:
             return {"answer": "From memory"}
         if name == "AnswerWithKnowledge":
             word = inputs["passages"].split("says ")[1].strip('"].')
-            return "garbage" if word == "broken" else {"answer": word}
+            return "garbage {" if word == "broken" else {"answer": word}
         if name == "JudgeRelevance":
             return {"relevant": self.said["relevant"].get(inputs["passage"].split()[-1], True)}
         if name == "JudgeSupport":

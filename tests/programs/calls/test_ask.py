@@ -234,7 +234,7 @@ def test_a_forked_process_calls_in_threads_of_its_own():
 
 def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
     whole, bare = "[[ ## answer ## ]]\na\n\n[[ ## completed ## ]]", "[[ ## answer ## ]]\na"
-    replies = [(whole, "stop"), (whole, "length"), (bare, "stop"), (bare, "length"), ("a", "stop"), (None, "stop")]
+    replies = [(whole, "stop"), (whole, "length"), (bare, "stop"), (bare, "length"), ("{a", "stop"), (None, "stop")]
     meter = CallMeter(None)
     meter.history = [
         {

@@ -103,7 +103,7 @@ def test_without_a_file_every_call_is_made(roles, numbered):
 def test_a_question_that_is_asked_again_does_not_get_the_reply_that_it_failed_with(roles, cache, numbered, tmp_path):
     answers, program, run = numbered.reply, ClosedBook(lms=roles), {"out": tmp_path / "run.jsonl", "cache": cache}
     evaluate(program, TOWNS[:1], out=tmp_path / "other.jsonl", cache=cache)
-    numbered.reply = lambda messages, n, body: ["no format"]
+    numbered.reply = lambda messages, n, body: ["no {format"]
     assert evaluate(program, TOWNS[1:], **run).failed == 2
     numbered.reply, before = answers, numbered.count
     # The first was not asked in this run, and is answered by what was kept.

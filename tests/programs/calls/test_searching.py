@@ -115,7 +115,7 @@ def test_faults_surface_even_where_a_client_of_a_server_met_them(programmed, fau
 
 
 @pytest.mark.usefixtures("memory_cache")
-@pytest.mark.parametrize(("reply", "kept"), [("garbage", 0), ({"answer": ""}, 0), ({"answer": "Ann"}, 1)])
+@pytest.mark.parametrize(("reply", "kept"), [("garbage {", 0), ({"answer": ""}, 0), ({"answer": "Ann"}, 1)])
 def test_only_a_reply_that_can_be_used_is_kept(programmed, reply, kept):
     replies = [reply]
     program, engine = programmed(ClosedBook(), lambda name, inputs, config: replies[0], cache=True)

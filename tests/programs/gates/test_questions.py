@@ -20,7 +20,15 @@ QUIZ = "Capital of Norway?"
     ("confidence", "texts"),
     [
         (0.85, ("85", "85%", "85 %", "85 / 100", "0.85", ".85")),
-        (0.8, ("8/10",)),
+        (
+            0.8,
+            (
+                "8/10",
+                "8 out of 10",
+                "That it was 1871 is right with 80%.",
+                "He lived in the 19th century.\nConfidence: 80",
+            ),
+        ),
         (1.0, ("1.0", "100")),
         (0.01, ("1",)),
         (0.005, ("0.5%",)),
@@ -31,7 +39,7 @@ QUIZ = "Capital of Norway?"
 )
 def test_reading(confidence, texts):
     assert list(map(read_confidence, texts)) == pytest.approx([confidence] * len(texts))
-    assert list(map(read_confidence, ("150", "-5", "sure", ""))) == [None] * 4
+    assert list(map(read_confidence, ("150", "-5", "sure", "", "Of 2 I know 1", "80% or 90%"))) == [None] * 6
 
 
 @pytest.fixture
@@ -48,9 +56,9 @@ def saying(scripted, retriever):
     ("kind", "reply", "failed", "cause"),
     [
         (RetrievalDecision, {"retrieve": "perhaps"}, True, "AdapterParseError"),
-        (RetrievalDecision, "garbage", True, "AdapterParseError"),
+        (RetrievalDecision, "garbage {", True, "AdapterParseError"),
         (StatedConfidence, {"confidence": "quite sure"}, 0.0, "UnreadableConfidenceError"),
-        (StatedConfidence, "garbage", 0.0, "AdapterParseError"),
+        (StatedConfidence, "garbage {", 0.0, "AdapterParseError"),
     ],
 )
 def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, reply, failed, cause):

@@ -131,7 +131,7 @@ UNKNOWN = {"AnswerQuiz": {"answer": "unknown"}, "AnswerWithKnowledge": {"answer"
         ({}, {}, "1968", "summary", 1),
         ({"decompose": False}, {}, "October 9, 1968", "passages", 0),
         # A summary that cannot be used, and nothing to summarize.
-        ({}, {"Summarize": "garbage"}, "October 9, 1968", "passages", 5),
+        ({}, {"Summarize": "garbage {"}, "October 9, 1968", "passages", 5),
         ({}, UNKNOWN, "unknown", "passages", 0),
     ],
 )
@@ -172,7 +172,7 @@ def test_what_is_known_is_summarized_before_a_blocked_question_falls_back(ask):
     assert notes == [("Unsettled", "summarized the quizzes that are answered")]
 
 
-@pytest.mark.parametrize("said", [{"explanation": "", "answer": "unknown"}, "garbage"])
+@pytest.mark.parametrize("said", [{"explanation": "", "answer": "unknown"}, "garbage {"])
 def test_a_question_that_the_known_does_not_settle_falls_back(ask, said):
     record = ask(world=half_known(Summarize=said), summarize_known=True)[0].record
     assert (record.answer, record.answer_source) == ("October 9, 1968", "fallback")
@@ -191,7 +191,7 @@ def test_the_sound_quizzes_of_a_broken_list_are_asked_where_they_may_settle_it(a
 
 def test_a_quiz_that_failed_is_never_summarized_away(ask):
     world = half_known()
-    world.replies["AnswerWithKnowledge"] = lambda i, c: "garbage" if "Cars" in i["question"] else {"answer": "x"}
+    world.replies["AnswerWithKnowledge"] = lambda i, c: "garbage {" if "Cars" in i["question"] else {"answer": "x"}
     record = ask(world=world, summarize_known=True)[0].record
     assert [quiz.source for quiz in record.quizzes] == ["memory", "failed", "blocked"]
     assert (record.answer, record.answer_source) == ("x", "fallback")

@@ -43,7 +43,7 @@ def test_every_stage_is_asked_the_rewritten_question(scripted, retriever):
     [
         ({"standalone": "  "}, "NoRephrasing", "no question was written"),
         ({"standalone": "long " * 2000}, "NoRephrasing", "a question of 9,999 characters"),
-        ("no form", "AdapterParseError", ""),
+        ("no {form", "AdapterParseError", ""),
         (RateLimitError("busy"), "LMRateLimitError", "busy"),
     ],
 )

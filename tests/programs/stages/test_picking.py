@@ -56,7 +56,7 @@ def test_what_the_reply_says_nothing_of_is_judged_by_itself(asked):
     assert note.message == "the reply says nothing of 1 of 3 passages"
 
 
-@pytest.mark.parametrize("reply", ["garbage", {"helpful": "all of them"}, {"helpful": "{}"}])
+@pytest.mark.parametrize("reply", ["garbage {", {"helpful": "all of them"}, {"helpful": "{}"}])
 def test_a_reply_that_cannot_be_read_has_each_judged_by_itself(asked, reply):
     record, engine = asked(reply)
     assert verdicts(record) == [("helpful", True)] * 3

@@ -112,7 +112,7 @@ class OneOfFour:
         return [self.spoilt if place % 4 == 3 else markers(answer="Oslo") for place in range(first, first + n)]
 
 
-@pytest.mark.parametrize("spoilt", ["no marker in sight", ""])
+@pytest.mark.parametrize("spoilt", ["no {marker in sight", ""])
 def test_every_reply_that_does_not_parse_counts_however_tries_are_sent(together, spoilt):
     with OpenAIServer(reply=OneOfFour(spoilt)) as api:
         record = program(api, cache=False, tries=4, gate=CertaintyGate(Fraction(1, 10)))(QUIZ).record

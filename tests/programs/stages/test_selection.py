@@ -1,5 +1,6 @@
 """The sentences nearest to triples or a quiz: how they are compared, which are selected, and what is answered from."""
 
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from keqa.programs.stages.selection import (
     lexical_similarity,
     nearest,
     similarity_of,
+    triples_of,
     with_key_sentences,
 )
 
@@ -117,6 +119,13 @@ def test_triples_on_two_people_choose_in_turn():
     assert [one.position for one in nearest(measured, 9, subjects)] == [0, 1, 2, 3]
     assert nearest(np.zeros((2, 0)), 2, ["a", "b"]) == []
     assert as_text(triples[0]) == "Ann Berg born 1902"
+
+
+@pytest.mark.parametrize(
+    "written", ["a | b | c", "(a, b, c)", "<a; b; c>", "a -> b -> c", "**a** | b | c", "`a | b | c`", "[a, b, c]"]
+)
+def test_a_triple_has_bars_between_its_parts(written):
+    assert triples_of(SimpleNamespace(triples=[written, "", "a, b, c", "(a, b)"])) == ["a | b | c", "a, b, c", "(a, b)"]
 
 
 def test_the_subject_whose_nearest_sentence_is_nearest_chooses_first():
