@@ -48,6 +48,8 @@ _ASKED_IN |= {_word: [*_ASKED_IN.get(_word, ()), "en"] for _word in "is are does
 _CJK_ASKS = re.compile("[什谁誰哪几幾怎何]|多少|いつ|どこ|どの|だれ|いく[つら]|なぜ")
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
+# Where another sentence begins: a capital there makes no name.
+_BEGINS = re.compile(r"(?:[!?…！？]|\w{4}\.)\s+")
 # Nobody is called so in every document.
 _ADDRESSES = frozenset("mr mrs ms miss herr herrn frau mme mlle monsieur madame señor señora signor signora".split())
 # Of the words of a quiz without names, how many a passage has that speaks of it; in a script without spaces, of its
@@ -106,6 +108,13 @@ def language_of(text: str) -> str:
     return max(sorted(ranks), key=ranks.__getitem__)
 
 
+def asking(text: str) -> str:
+    """What of a text asks, in an e-mail or behind an explanation: its questions, where they say about what."""
+    asks = " ".join(one for one in stripped_sentences(text) if one.endswith(("?", "？", "؟")))
+    # "Is that right?" says nothing of it.
+    return asks if len(content_words(asks)) > (not asks_what(asks)) else text
+
+
 def asks_what(text: str) -> bool:
     asking = _QUESTION_WORDS.get(language_of(text), "").split()
     return not {*asking}.isdisjoint(words_of(text)) or _CJK_ASKS.search(text) is not None
@@ -139,9 +148,12 @@ def content_words(text: str) -> list[str]:
 def names_of(text: str) -> list[list[str]]:
     """The names and numbers in a question, each as its words in small letters; capitals side by side are one."""
     content, found, end = set(content_words(text)) - _ADDRESSES, list[list[str]](), 0
+    begins = {0, *(one.end() for one in _BEGINS.finditer(text))}
     for match in _WORD.finditer(_CJK.sub(lambda run: " " * len(run[0]), text)):
         word = match[0]
-        if any(map(str.isdigit, word)) or (match.start() > 0 and word[0].isupper() and word.casefold() in content):
+        if any(map(str.isdigit, word)) or (
+            match.start() not in begins and word[0].isupper() and word.casefold() in content
+        ):
             joined = bool(found) and _JOINS.fullmatch(text, end, match.start()) is not None
             found[-1].append(word.casefold()) if joined else found.append([word.casefold()])
             end = match.end()
@@ -150,7 +162,7 @@ def names_of(text: str) -> list[list[str]]:
 
 def spoken_of(quiz: str, passages: Iterable[str], *, least: float = 2 / 3) -> list[str]:
     """What of a quiz passages speak of: its names that stand in one of them, or else its words, if enough."""
-    bags = [set(words_of(passage)) for passage in passages]
+    quiz, bags = asking(quiz), [set(words_of(passage)) for passage in passages]
     names = names_of(quiz)
     if any(not word.isdigit() for name in names for word in name):
         there = [name for name in names if any(all(stands_in(word, bag) for word in name) for bag in bags)]
@@ -233,7 +245,7 @@ def disagreements(
     first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
 ) -> Iterator[tuple[str, str]]:
     """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
-    texts = [" ".join((one.title, one.heading, one.file, one.text)) for one in (first, second)]
+    asked, texts = asking(asked), [" ".join((one.title, one.heading, one.file, one.text)) for one in (first, second)]
     about = [set(words_of(text)) for text in texts]
     for name in names_of(asked) + _typed_small(asked, " ".join(texts)):
         first_named, second_named = (all(is_named(word, there) for word in name) for there in about)

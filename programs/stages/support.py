@@ -14,6 +14,7 @@ from keqa.programs.citations import without_pointers
 from keqa.programs.numerals import in_digits
 from keqa.programs.sentences import (
     AS_DIGITS,
+    asking,
     asks_what,
     content_words,
     is_named,
@@ -26,6 +27,7 @@ from keqa.programs.sentences import (
     ungrouped,
     words_of,
 )
+from keqa.retrievers.splitting import stripped_sentences
 from keqa.retrievers.text import UNSPACED
 
 # Symbols that tell answers apart, as in C++, C#, A* and -3, and not those of emphasis.
@@ -124,17 +126,17 @@ async def support_of(
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
     asked about has to be `named`, nor do those of passages that speak of none of its names.
     """
-    lacking: list[str] = []
+    lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
         stated = without_pointers(answer)
         lacking = words_lacking(stated, passages)
-        doubt = "" if lacking else _doubt(question, stated, passages, named)
+        doubt = "" if lacking else _doubt(asks, stated, passages, named)
         if not lacking and not doubt:
             return True, "the passages have its words"
         why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt
-        language, words = language_of(question), _words(_spelled(stated))
+        language, words = language_of(asks), _words(_spelled(stated))
         # In other languages, too, one word is yes or no.
-        verdict = len(words) == 1 and question.rstrip().endswith(("?", "？")) and not asks_what(question)
+        verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
         if len({*lacking} - _NEGATIONS) > most and any(language_of(one) == language for one in passages):
             return False, why
@@ -196,7 +198,8 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
         return "the passages have its words apart"
     there = set(words_of(" ".join(texts)))
-    for word in (word for name in names_of(f": {stated}") for word in name if word.isalpha()):
+    names = (name for one in stripped_sentences(stated) for name in names_of(f": {one}"))
+    for word in (word for name in names for word in name if word.isalpha()):
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
     figures = [*map(_in_figures, written)]

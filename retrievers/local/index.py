@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -41,6 +41,8 @@ DATA: Final = "data"
 META: Final = "meta.json"
 VECTORS: Final = "vectors-"
 MANIFEST_FILE: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
+# So many letters of a word and more; of a shorter one, too many others have all but one.
+_MISTYPED: Final = 5
 # An entry for each segment; an index has dozens.
 _LARGEST_META: Final = 16 << 20
 
@@ -313,6 +315,11 @@ def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
+def _any_of(kind: Callable[[str, str], Query], fields: Sequence[tuple[str, float]], terms: Sequence[str]) -> Query:
+    clauses = [Query.boost_query(kind(field, term), weight) for term in terms for field, weight in fields]
+    return Query.boolean_query([(Occur.Should, one) for one in clauses])
+
+
 class TantivyRetriever(SharedRetriever):
     """BM25 over title and text of an index on disk, a dense one too, as it was opened until :meth:`reload`."""
 
@@ -346,14 +353,15 @@ class TantivyRetriever(SharedRetriever):
         opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
             fields = [("text", 1.0), ("title", settings_for(manifest.language).title_weight)]
-            clauses = [
-                (Occur.Should, Query.boost_query(Query.term_query(opened.schema, field, term, "freq"), weight))
-                for term in terms
-                for field, weight in fields
-            ]
-            wanted = Query.boolean_query(clauses)
+            exact = partial(Query.term_query, opened.schema, index_option="freq")
             k = min(k, manifest.passages)
+            wanted = _any_of(exact, fields, terms)
             found = searcher.search(wanted, k + 1, count=False).hits
+            long = [term for term in terms if len(term) >= _MISTYPED and term.isalpha()]
+            if not found and long:
+                # They may be mistyped: a letter more, less or another, or two that changed places.
+                wanted = _any_of(partial(Query.fuzzy_term_query, opened.schema), fields, long)
+                found = searcher.search(wanted, k + 1, count=False).hits
             if len(found) > k and found[k][0] == found[k - 1][0]:
                 found = searcher.search(wanted, k + _TIES, count=False).hits
             cut = found[k - 1][0] if len(found) >= k else 0.0

@@ -10,9 +10,11 @@ import keqa
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import disagreements_of
 from keqa.programs.sentences import (
+    asking,
     content_words,
     contradictions,
     differing_value,
+    names_of,
     newer,
     sentences_of,
     supporting_sentences,
@@ -115,6 +117,9 @@ def test_without_dates_the_sources_contradict_each_other(asked_of):
         "Your documents do not settle it: the sources contradict each other on “Who leads the project Bremen?” "
         f"(“{first}” (A (a)) / “{second}” (B (b)))."
     )
+    # What stands before a question hides nothing.
+    told = asked_of(f"My office is new, and nobody left me notes. I came on Monday. {question}", passages, "Anna Berg")
+    assert told.unanswered.kind == "sources contradict each other"
     # What a language model picks decides nothing, nor does a judge that leaves one of them out.
     for helpful in (lambda passage: True, lambda passage: first in passage):
         found = asked_of(question, passages, "Anna Berg", helpful).unanswered
@@ -124,6 +129,21 @@ def test_without_dates_the_sources_contradict_each_other(asked_of):
     assert record.answer == "Anna Berg or Ben Carl"
     (said,) = disagreements_of(record)
     assert said == f"Sources may disagree: A (a) says “{first}” and B (b) says “{second}”"
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("I came on Monday. My notes are lost. Who leads Orion?", "Who leads Orion?"),
+        ("Dear all,\n\nwho leads Orion?\n\nBest regards\nNils Petermann", "who leads Orion?"),
+        ("谁负责猎户座项目？ Thanks!", "谁负责猎户座项目？"),
+        ("Anna Berg leads Orion. Is that right?", "Anna Berg leads Orion. Is that right?"),
+        ("Tell me who leads Orion. Thanks!", "Tell me who leads Orion. Thanks!"),
+    ],
+)
+def test_what_of_a_text_asks(text, asks):
+    assert asking(text) == asks
+    assert ["thanks"] not in names_of(text)
 
 
 def test_a_question_typed_in_small_letters_is_of_the_one_that_it_names(asked_of):

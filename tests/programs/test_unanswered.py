@@ -79,6 +79,16 @@ def test_over_documents_of_ones_own_nothing_is_guessed(own, texts, kind, message
     assert (found.guess, bool(drawn)) == (drawn[0] if drawn else None, kind == "nothing found")
 
 
+@pytest.mark.parametrize(
+    "beside", ["{}\n\nThanks, Nils Petermann", "I came on Monday. My boss is ill. {}", "{} Thanks!"]
+)
+def test_names_beside_a_question_are_not_what_it_is_about(own, beside):
+    asked = "What is the salary of a janitor?"
+    program, _ = own("The salary of a janitor is 40,000.", reply=replies(answers={asked: "40,000"}), pick=False)
+    # The judge would say no.
+    assert program(beside.format(asked)).answer == "40,000"
+
+
 @pytest.mark.parametrize(("said", "cited"), [("40,000", [1]), ("A lot of money", [0, 1])])
 def test_what_is_read_without_picking_is_cited_by_the_words_of_the_answer(own, said, cited):
     reply = replies(answers={SALARY: said})
