@@ -28,6 +28,7 @@ from keqa.signatures.keqa import (
     JudgeUtility,
     RewriteFollowUp,
     Summarize,
+    TranslateQuery,
 )
 from keqa.signatures.ks_llm import AnswerWithEvidence, ConstructTriples, ExpandSubject, GenerateDocument
 from keqa.signatures.react import AnswerFromTrajectory, ChooseAction
@@ -68,6 +69,7 @@ __all__ = [
     "RewriteQueries",
     "StateConfidence",
     "Summarize",
+    "TranslateQuery",
     "TranslateQuestion",
     "WriteAnswer",
 ]

@@ -154,6 +154,15 @@ class AnswerFromDocuments(AnswerWithKnowledge):
     answer: str = dspy.OutputField(desc="the answer alone, or UNKNOWN")
 
 
+# A search over documents in another language than the question's.
+class TranslateQuery(dspy.Signature):
+    """Translate the question into the language of the documents that are searched. Names stay as they are."""
+
+    question: str = dspy.InputField()
+    language: str = dspy.InputField()
+    translated: str = dspy.OutputField()
+
+
 TOOL_NAME = "answer_question"
 """How a program is called by an agent that may use it as a tool; what describes it follows."""
 

@@ -1,5 +1,6 @@
 """What is asked over somebody's own documents in the place of the papers' prompts, and what these tell of a quiz."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
@@ -7,15 +8,19 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.metrics.answers import is_abstention, same_answer, verdict_in
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import trained_on_prompts
+from keqa.programs.calls.session import note
 from keqa.programs.prediction import source_of
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
-from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, sentences_of, spoken_of
+from keqa.programs.sentences import OTHER_WORDS, disagreements, language_of, newer, sentences_of, spoken_of
 from keqa.programs.stage import Stage
 from keqa.programs.stages.support import UNREADABLE, words_lacking
 from keqa.retrievers.base import Passage
+from keqa.retrievers.text import NAMES, language_of_text, one_line
 from keqa.signatures.baselines import JudgeSupport
-from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure
+from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, TranslateQuery
 
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
@@ -32,6 +37,7 @@ class OwnDocuments(Stage):
         "quiz": AnswerQuizIfSure,
         "answer": AnswerFromDocuments,
         "support": JudgeSupport,
+        "translate": TranslateQuery,
     }
 
     @property
@@ -45,6 +51,27 @@ class OwnDocuments(Stage):
 
     def shown(self, passage: Passage) -> str:
         return passage.headed if self.own_prompts else passage.rendered
+
+    async def translated(self, question: str, passages: Sequence[Passage], number: int | None) -> str | None:
+        """The question in the language of passages that were found for it; None where one of them is in its own."""
+        language = other_language(question, passages) if self.own_prompts else None
+        if language is None:
+            return None
+        asked: dict[str, Any] = {"question": question, "language": NAMES.get(language, language)}
+        try:
+            return one_line((await ask(self.translate, "retrieve", number, **asked)).translated) or None
+        except CallError as error:
+            note("retrieve", error.cause, error.message, "searched for the question as it is", number)
+            return None
+
+
+def other_language(question: str, passages: Sequence[Passage]) -> str | None:
+    """The language of most passages, or English without any, where none is in the language of the question."""
+    own = language_of(question)
+    found = Counter(language_of_text(one.text, own) for one in passages)
+    main = max(found, key=found.__getitem__, default="en")
+    # A question without any word that tells its language is taken for English.
+    return None if own in found or own == main or (own == "en" and language_of_text(question, main) != own) else main
 
 
 def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least: float = 2 / 3) -> list[str]:
@@ -125,9 +152,12 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
 
 
 def missing_quiz(
-    number: int, quiz: str, passages: Sequence[PassageVerdict], support: str, contested: list[str], searched: bool
+    number: int, quiz: str, passages: Sequence[PassageVerdict], support: str, contested: list[str], looked: list[str]
 ) -> MissingQuiz:
-    """Why passages do not answer a quiz, whose `support` was found and on which they say what is `contested`."""
+    """Why passages do not answer a quiz, whose `support` was found and on which they say what is `contested`.
+
+    What was `looked` for is the quiz, and its translation where there is one.
+    """
     about = spoken_in(passages, quiz, least=0.5)
     kept = sum(one.kept for one in passages)
     if kept:
@@ -144,7 +174,6 @@ def missing_quiz(
     if contested:
         kind, why = "sources contradict each other", "they say different things, and neither of them is newer"
     read = [source_of(one).label for one in passages]
-    looked = [quiz] if searched else []
     return MissingQuiz(quiz=number, asked=quiz, kind=kind, searched=looked, read=read, why=why, answers=contested)
 
 

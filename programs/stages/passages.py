@@ -61,6 +61,7 @@ class AskedQuiz:
     found: Examined | None = None
     passages: list[PassageVerdict] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
+    queries: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -104,18 +105,30 @@ class PassageReading:
         if self.retriever is None:
             return []
         number, further = asked.quiz.index, self.settings.expand if asked.whole else 0
+        query, most = asked.text, self.settings.top_k
+        asked.queries = [query]
         try:
-            found = await searched(self.retriever, asked.text, self.settings.top_k, number)
+            found = await searched(self.retriever, query, most, number)
+            if other := await self.translated(query, found, number):
+                query = other
+                asked.queries.append(query)
+                found = merged([await searched(self.retriever, query, most, number), found], most)
         except CallError as error:
             raise SearchError(error.cause, error.message) from error
         if not further or not found:
             return found
         try:
-            led_to = await searched(self.retriever, expanded(asked.text, found), len(found) + further, number)
+            led_to = await searched(self.retriever, expanded(query, found), len(found) + further, number)
         except CallError as error:
             note("retrieve", error.cause, error.message, "read what the first search found", number)
             return found
         return merged([[*found, *led_to]], len(found) + further)
+
+    async def translated(self, query: str, found: Sequence[Hit], number: int | None = None) -> str | None:
+        """A query in the language of documents of one's own, where what it found is in another one than it is."""
+        if self.documents is None:
+            return None
+        return await self.documents.translated(query, [hit.passage for hit in found], number)
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
         """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
@@ -139,8 +152,8 @@ class PassageReading:
             return answer, "passages"
         memory = None if asked.found is None else asked.found.leading
         # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
-        place, looked = 0 if asked.whole else number, self.retriever is not None
-        missing = missing_quiz(place, text, asked.passages, asked.fields.get("support", ""), contested, looked)
+        place, support = 0 if asked.whole else number, asked.fields.get("support", "")
+        missing = missing_quiz(place, text, asked.passages, support, contested, asked.queries)
         asked.fields |= {"missing": missing, "guess": answer if answered else memory}
         return None, "unanswered"
 

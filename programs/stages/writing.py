@@ -135,7 +135,7 @@ class Writing(Stage):
         if written.text:
             story.answer, story.answer_source = written.plain, "passages"
         elif reading.documents is not None:
-            missing = missing_quiz(0, asked.question, seen, "", [], searched=True)
+            missing = missing_quiz(0, asked.question, seen, "", [], [asked.question])
             story.conclude(asked.question, QuizRecord(index=0, text=asked.question, missing=missing))
         return bool(written.text) or reading.documents is not None
 
@@ -202,14 +202,17 @@ class Writing(Stage):
 
         The first search may bring nothing: the passages that rank first may be about what all members have in common.
         """
-        settings = reading.settings
+        settings, query = reading.settings, question
         size = settings.list_step or settings.top_k
         items: list[Statement] = []
         passages: list[PassageVerdict] = []
         more = lost = False
         while not more:
             before, wanted = len(passages), min(len(passages) + settings.top_k, settings.max_passages)
-            hits = await searched(reading.retriever, question, wanted)
+            hits = await searched(reading.retriever, query, wanted)
+            if not before and (other := await reading.translated(query, hits)):
+                query = other
+                hits = await searched(reading.retriever, query, wanted)
             passages += unjudged(hits, "gone through for the list", kept=False)[before:]
             further = [(number, self.shown(one)) for number, one in enumerate(passages[before:], before + 1)]
             steps = [dict(further[at : at + size]) for at in range(0, len(further), size)]

@@ -37,6 +37,7 @@ def replies(helpful=(), answers=None, quizzes=None, memory=("12 June 2023", "Osl
         "JudgeUtility": lambda i, c: {"helpful": str(any(text in i["passage"] for text in helpful))},
         "Summarize": {"explanation": "So.", "answer": next(iter(told.values()), "UNKNOWN")},
         "JudgeSupport": {"support": "no"},
+        "TranslateQuery": lambda i, c: {"translated": i["question"]},
     }
     return Replies(**usual | said)
 
@@ -87,6 +88,34 @@ def test_names_beside_a_question_are_not_what_it_is_about(own, beside):
     program, _ = own("The salary of a janitor is 40,000.", reply=replies(answers={asked: "40,000"}), pick=False)
     # The judge would say no.
     assert program(beside.format(asked)).answer == "40,000"
+
+
+@pytest.mark.parametrize(
+    ("asked", "passage", "language"),
+    [
+        ("Wie viel Gehalt bekommt ein Hausmeister?", "The salary of a janitor is 40,000.", "English"),
+        ("看门人的工资是多少？", "The salary of a janitor is 40,000.", "English"),
+        ("What does the janitor earn?", "Das Gehalt von einem Hausmeister ist in der Liste: 40.000.", "German"),
+        ("Who is janitor Kim?", "看门人的工资是四万元。", "Chinese"),
+        # In its own language, or where nothing tells which that is, a question is searched for as it is.
+        ("What does the janitor earn?", "The salary of a janitor is 40,000.", ""),
+        ("Wie viel Gehalt bekommt ein Hausmeister?", "Hausmeister | 40,000 | A7", ""),
+        ("Meridian Rail CFO", "Das Gehalt von einem Hausmeister ist in der Liste: 40.000.", ""),
+    ],
+)
+def test_documents_in_another_language_are_searched_in_theirs(own, asked, passage, language):
+    said = replies(TranslateQuery=lambda i, c: {"translated": f"In {i['language']}"})
+    program, engine = own(passage, reply=said, settle="reading", pick=False)
+    searched = [asked, *([f"In {language}"] if language else [])]
+    assert program(asked).unanswered.missing[0].searched == searched
+    assert (program.retriever.queries, engine.count["TranslateQuery"]) == (searched, len(searched) - 1)
+
+
+def test_a_question_that_cannot_be_translated_is_searched_for_as_it_is(own):
+    asked = "Wie viel Gehalt bekommt ein Hausmeister?"
+    said = replies(answers={asked: "40,000"}, TranslateQuery={}, JudgeSupport={"support": "fully"})
+    record = own("The salary is 40,000.", reply=said, settle="reading", pick=False)[0](asked).record
+    assert (record.answer, record.degradations[-1].action) == ("40,000", "searched for the question as it is")
 
 
 @pytest.mark.parametrize(("said", "cited"), [("40,000", [1]), ("A lot of money", [0, 1])])

@@ -42,7 +42,7 @@ def test_a_conversation_is_in_the_prompt_and_in_its_demonstrations(adapter):
         ("J", "e761d2f7"),
         ("LP", "7fd128d1"),
         ("R", "1648c4e5"),
-        ("STW", "fe1a7738"),
+        ("STW", "a7ce27d5"),
     ],
 )
 def test_the_prompts_are_those_that_models_learned(letters, digest):

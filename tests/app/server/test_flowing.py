@@ -219,7 +219,7 @@ def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradi
     passage = make_passage("1", "It opens at six.", title="Port")
     stated = Statement(text="It opens at six [1].", citations=[1])
     written = Written(style="sentence", text=stated.text, statements=[stated], passages=[passage])
-    missing = missing_quiz(0, "?", [passage], "", ["five", "six"], searched=True)
+    missing = missing_quiz(0, "?", [passage], "", ["five", "six"], ["?"])
     finding = unanswered_of("?", [], QuizRecord(index=0, text="?", missing=missing))
     told = {"answer": finding.message, "answer_source": "unanswered", "unanswered": finding, "written": written}
     record = QuestionRecord(question="?", **told)
