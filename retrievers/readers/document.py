@@ -78,7 +78,7 @@ _DAY: Final = re.compile(rf"(?<![\w./-]){_FULL}(?![./-]?\d)", re.IGNORECASE)
 
 # What leads to a date by itself, and what does only before a colon.
 _CUES: Final = r"""
-    as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed) | date\ of\ issue | issued | published
+    as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed|changed?) | date\ of\ issue | issued | published
     | version\ of | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
     | stand(?:\ vom)? | (?:gültig|in\ kraft|wirksam|gilt)\ (?:ab|seit|am) | fassung\ vom
     | (?:zuletzt\ )?(?:aktualisiert|geändert|überarbeitet|veröffentlicht) | letzte\ (?:aktualisierung|änderung)
@@ -110,6 +110,12 @@ _FOLLOWED = re.compile(
 _PLACE = r"(?-i:[A-ZÀ-Þ][\w.'-]*(?:\ (?:(?:am?|an|bei|de[lr]?|la|les?|of|sur)\b\.?|[A-ZÀ-Þ][\w.'-]*)){0,3})"
 _HAS_DAY = r"(?=.*\b\d\d?(?!\d))"
 _LETTER = re.compile(rf"^\ *{_PLACE},\ ?{_HAS_DAY}(?:(?:den|le|el|am)\s)?{_FULL}\.?\ *$", re.IGNORECASE | re.MULTILINE)
+# A line that has nothing but the version and its day: "Version 4, 2024-11-05", "Rev. 3 (5 May 2024)".
+_VERSION = re.compile(
+    rf"""^{_MARKS}(?:version[ei]?|versi[óo]n|versão|v|rev(?:isi[oó]n)?|[ée]dition|issue|release|ausgabe|fassung)[.:]?\s?
+    \d[\d.]{{0,9}}\s?[,;|(–—-]?\s?(?:(?:of|from|vom|du|de|del)\s)?{_FULL}[).]{{0,2}}[\ *_|]{{0,6}}$""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
 # Of Japan and of Taiwan, each with the year before its first.
 _ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "民國": 1911, "民国": 1911}
 _ERA: Final = re.compile(rf"({'|'.join(_ERAS)})\s?(元|\d{{1,3}})(?=\s?年)")
@@ -354,7 +360,7 @@ def stated_date(text: str) -> str:
     """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
     top = _in_our_years(text[:_DATED])
     # Most texts have none of either, which is seen at once.
-    patterns = [_LED, _LETTER] if _ANY_YEAR.search(top) else []
+    patterns = [_LED, _LETTER, _VERSION] if _ANY_YEAR.search(top) else []
     patterns += [_FOLLOWED] if patterns and _ANY_FOLLOWER.search(top) else []
     return max((_iso(match) for pattern in patterns for match in pattern.finditer(top)), default="")
 
