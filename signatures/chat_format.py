@@ -11,8 +11,9 @@ line, at the very end of a reply, for weak models write it there and it gives no
 behind it the model has begun to ask itself, which says nothing.
 
 A reply without any marker is read where it has all fields, and but for thoughts and politeness nothing before the first
-of them, in another format: a JSON object, XML, headings or labels; where one field is asked for, as that alone. What a
-reply thinks before it, ``<think>…</think>``, is no part of it.
+of them, in another format: a JSON object, XML, headings or labels. Where one field is asked for, a verdict, a number or
+a list may stand alone, and so may a brief answer: sentences that weak models write in an answer's place are mostly about
+the form that they are asked for. What a reply thinks before it, ``<think>…</think>``, is no part of it.
 """
 
 import json
@@ -65,11 +66,10 @@ _BEFOREHAND = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
-_WRAPPED = re.compile(r"\A\s*<(?:response|output|result|reply)>\s*(?=<)", re.IGNORECASE)
 _FENCED = re.compile(r"\A\s*```[\w-]*[^\S\n]*\n([^`]*)\n[^\S\n]*```[^`]*\Z")
-# A reply that has no other words than its one value.
-_STRUCTURED = re.compile(r"\[\[|##|```|[{}<>]|\A\[|\A(?:the )?answer\Z", re.IGNORECASE)
-_SHORT = 200
+# What may stand alone, and what is no answer that does: structure, a question, a label, and what is broken off.
+_ALONE, _ALONE_CHARS, _ALONE_WORDS = ("answer", "confidence"), 60, 5
+_NO_ANSWER = re.compile(r"\[\[|##|[`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z", re.IGNORECASE)
 _VERDICT_CHARS = 1_000
 # Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
 _REPAIRED_CHARS, _REPAIRED_BRACKETS = 4_000, 128
@@ -81,7 +81,8 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|\*\*[^*]*\*\*")
-_ROW = re.compile(r"(?![\[{\"'])[^|]*[^|\s]\s*(?:\|[^|]*[^|\s]\s*){2,}|[(<][^()<>]*[)>]")
+_ROW = re.compile(r"(?![\[{\"'])[^|]*[^|\s]\s*(?:\|[^|]*[^|\s]\s*){2,}|[(<][^()<>,;]*(?:[,;][^()<>,;]*){2,}[)>]")
+_ROWS = ("triples", "rows")
 _NUMBERED = re.compile(
     r"(?=.*[0-9])(?!(?s:.*)[0-9]\.[0-9])(?:[\s\[\]()*\"'#.,;&]|^\s*[-•]\s|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*",
     re.IGNORECASE | re.MULTILINE,
@@ -101,14 +102,18 @@ _NONE = re.compile(
 _CALLED = re.compile(
     r"[\s*_`#]*(?:(?:the|my|final)\s+)*+(\w+(?: \w+)?)[\s*_`]*(?:[:：=]|\bis\b)[*_`:]*+\s*", re.IGNORECASE
 )
-_CALLS = frozenset(
-    "answer verdict judgment judgement decision rating score source sources action action_input query".split()
-)
+_CALLS = frozenset("answer verdict judgment judgement decision rating score sources".split())
 # What is judged, in the words that a judge may use instead, and what it judges.
 _JUDGED = {"same": "same|consistent|equivalent|identical", "helpful": "helpful|helps?"}
 _WHAT = "it|they|the|this|that|these|those|both|two|answers?|passages?|question|quiz|is|are|does|do|means?|say"
-# What parts a verdict from its reason, and what may stand before another verdict there.
-_REASON = re.compile(r"[,.:;!?，。：；！？\n(（\[]|\s[-–—/]\s|\s(?:because|since|as)\s")
+# What parts a verdict from its reason, what takes it back there, and what may stand before another verdict.
+_REASON = re.compile(r"[,.:;!，。：；！\n(（\[]|\s[-–—/]\s|\s(?:because|since|as)\s")
+_CONTRAST = re.compile(r"\b(?:but|although|though|however|yet|except|wait|actually)\b", re.IGNORECASE)
+_DENIAL = re.compile(
+    r"\W*(?:\b(?:not?|none|never|nothing|neither|cannot|hardly|differ\w*|wrong|false|(?:un|ir)(?:helpful|relat|relev)\w*)"
+    r"|n['’]t)\b",
+    re.IGNORECASE,
+)
 _HEDGE = re.compile(r"\A\s*(?:(?:or|but|rather|so|then|actually|maybe|perhaps|wait|hence|thus|therefore)\s+)*+", re.I)
 # Marks as they are typed in Chinese.
 _WIDE_LIST = re.compile(r"\A\s*[［【]([^［【］】]*)[］】]\s*\Z")
@@ -245,9 +250,9 @@ def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
         text = reply[start:end]
         if end == len(reply):
             text = without_completed(_unfenced(text))
-        found[name] = _FURTHER.split(text, maxsplit=1)[0] if name in _BRIEF else text
+        found[name] = _brief(text) if name in _BRIEF else text
     named = {name: found[name] for name in outputs if name in found}
-    return named or _values_otherwise(tuple(outputs), reply) or _only_value(signature, reply)
+    return named or _values_otherwise(tuple(outputs), reply) or _value_alone(signature, reply)
 
 
 def _thought_through(text: str) -> str:
@@ -257,13 +262,28 @@ def _thought_through(text: str) -> str:
     return behind.lstrip() if opened or (behind.startswith("\n") and not _MARKER.search(before)) else text
 
 
-def _only_value(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
-    """The value of the only field, where a reply without a name for it is nothing else."""
+def _brief(text: str) -> str:
+    """An answer without what nobody asked for; the lines of code are its own."""
+    return text if "```" in text else _FURTHER.split(text, maxsplit=1)[0]
+
+
+def _value_alone(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
+    """The value of the only field, where a reply without a name for it is nothing else; of texts an answer in few words."""
     (name, field), *others = signature.output_fields.items()
     text = without_completed(_unfenced(_BEFOREHAND.sub("", reply))).strip()
-    line = "\n" not in text and len(text) <= _SHORT and not _STRUCTURED.search(text) and any(map(str.isalnum, text))
-    alone = not others and not any(True for _ in sections(text))
-    return {name: text} if alone and (line or field.annotation is not str) else {}
+    if others or next(sections(text), None):
+        return {}
+    if field.annotation is not str:
+        return {name: text}
+    answers = name in _ALONE and len(text) <= _ALONE_CHARS and any(map(str.isalnum, text))
+    if not answers or _NO_ANSWER.search(text) or _BEFOREHAND.match(f"{text}\n"):
+        return {}
+    words, prompt = (
+        text.rstrip(".").casefold().split(),
+        _system_message(cast(Hashable, signature), signature.instructions),
+    )
+    copied = len(words) > 1 and " ".join(words) in prompt.casefold()
+    return {} if copied or len(words) > _ALONE_WORDS or "\n" in text else {name: text}
 
 
 def _own_sections(signature: type[dspy.Signature], reply: str) -> list[ReplyField]:
@@ -284,7 +304,6 @@ def _values_otherwise(names: tuple[str, ...], reply: str) -> dict[str, str]:
     """The texts of all fields of a reply that begins with the first of them, in another format than the one asked."""
     text = without_completed(_BEFOREHAND.sub("", reply))
     text = found[1] if (found := _FENCED.match(text)) else _unfenced(text)
-    text = _WRAPPED.sub("", text)
     if text.startswith("{"):
         try:
             found = parse_json(text, "it", max_depth=_REPAIRED_BRACKETS)
@@ -304,7 +323,7 @@ def _values_otherwise(names: tuple[str, ...], reply: str) -> dict[str, str]:
     values = {}
     for name, mark, end in zip(names, marks, ends, strict=False):
         value = re.split(rf"</{name}\s*+>", text[mark.end() : end], maxsplit=1, flags=re.IGNORECASE)[0]
-        values[name] = (_FURTHER.split(value, maxsplit=1)[0] if name in _BRIEF else value).strip()
+        values[name] = (_brief(value) if name in _BRIEF else value).strip()
     return values
 
 
@@ -319,7 +338,8 @@ def _label(names: tuple[str, ...]) -> re.Pattern[str]:
     point = r"[^\S\n]*+(?:(?:-|\d{1,2}[.)])[ \t]+(?=[*`]))?"
     opened = rf"{point}(?=[*\[#<`]|\w+(?: \w+){{0,2}}[^\S\n]*:)[ \t*\[#<`]*+"
     return re.compile(
-        rf"^{opened}(?P<name>{name})\b(?=[ \t]*+(?:[*\]#>:`]|$))[ \t*\]#>:`]*+", re.MULTILINE | re.IGNORECASE
+        rf"^{opened}(?:(?:the|my|final) )*+(?P<name>{name})\b(?=[ \t]*+(?:[*\]#>:`]|$))[ \t*\]#>:`]*+",
+        re.MULTILINE | re.IGNORECASE,
     )
 
 
@@ -366,23 +386,27 @@ def _value(value: str, annotation: Any, name: str) -> str:
     if len(value) > _VERDICT_CHARS:
         raise ValueError(f"{len(value):,} characters")
     bare = value.strip().strip("*`\"'[]").rstrip(".!。！").strip()
-    meant, *others = (_option(_HEDGE.sub("", part), allowed, name) for part in _REASON.split(bare))
-    # What stands behind the verdict may take it back.
-    meant = _option(bare, allowed, name) or (meant if all(other in ([], meant) for other in others) else [])
-    return meant[0] if len(meant) == 1 else value
+    if whole := _option(bare, allowed, name):
+        return whole
+    verdict, *reasons = _REASON.split(bare)
+    option, reason = _option(verdict, allowed, name), bare[len(verdict) :]
+    against = {_option(_HEDGE.sub("", one), allowed, name) for one in reasons} - {None, option}
+    contrast = _CONTRAST.search(reason)
+    denied = _DENIAL.match(reason) or (contrast and _DENIAL.search(reason, contrast.end()))
+    return value if option is None or against or (denied and option not in ("False", "no")) else option
 
 
-def _option(text: str, allowed: Sequence[str], name: str) -> list[str]:
-    """The options that a text is, in whatever case: “Fully supported”, “4 out of 5”, “They are not the same”."""
+def _option(text: str, allowed: Sequence[str], name: str) -> str | None:
+    """The option that a text is, in whatever case: “Fully supported”, “4 out of 5”, “They are not the same”."""
     bare = text.strip().strip("*`\"'[])）").casefold()
-    judged = rf"(?!(?:is|are|does|do)\s)(?:(?:{_WHAT})\s+)*+(not\s+)?(?:(?:{_WHAT})\s+)*+(?:{_JUDGED.get(name, name)})(?:ed)?"
-    if said := re.fullmatch(judged, bare):
-        bare = "no" if said[1] else "true"
-    bare = re.sub(rf"\s+{name}(?:ed)?\Z|\s*(?:/|out of)\s*{re.escape(allowed[-1])}\Z", "", bare)
+    judged = rf"(?!(?:is|are|does|do)\s)(?:(?:{_WHAT})\s+)*+(not\s+)?(?:(?:{_WHAT})\s+)*+(un|ir|in)?(?:{_JUDGED.get(name, name)})(?:ed)?"
+    if found := re.fullmatch(judged, bare):
+        bare = "true" if not any(found.groups()) else "" if all(found.groups()) else "no"
+    bare = re.sub(rf"\s+{name}(?:ed)?\Z|(?<=\d)\s*(?:/|out of)\s*{re.escape(allowed[-1])}\Z", "", bare)
     english = _IN_ENGLISH.get(bare, bare)
     # Of a type that lists 是 or yes itself, it is that.
     words = (bare, english, {"yes": "true", "no": "false"}.get(english))
-    return next((found for word in words if (found := [one for one in allowed if one.casefold() == word])), [])
+    return next((one for word in words for one in allowed if one.casefold() == word), None)
 
 
 def _typed(value: str, annotation: Any, name: str) -> Any:
@@ -395,14 +419,11 @@ def _typed(value: str, annotation: Any, name: str) -> Any:
     brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
         if annotation == list[str]:
-            value = _escaped(_listed(_unwrapped(value)))
+            value = _escaped(_listed(_unwrapped(value, name)))
         elif annotation == list[int]:
             value = _numbers(value)
         elif annotation == dict[int, bool]:
             value = _verdicts(value, name)
-        elif name == "next_tool_args" and not brackets and "\n" not in value.strip():
-            # The tool that takes one is the search.
-            value = json.dumps({"query": value.strip().strip("\"'`")})
         if listed and value.lstrip()[:1] not in ("[", "{", '"', "'"):
             # Repaired, it would be what a sentence quotes.
             raise ValueError(f"no {get_origin(annotation).__name__}")
@@ -411,11 +432,16 @@ def _typed(value: str, annotation: Any, name: str) -> Any:
 
 
 def _listed(value: str) -> str:
-    """A list in lines as JSON: in Markdown, or of questions or rows; a sentence behind a blank line may close it."""
-    listed, _, closing = value.strip().rpartition("\n\n")
-    closes = closing.endswith((".", "!")) and _HEDGE.sub("", closing) == closing
-    items = _items(value) or (_items(listed) if closes else [])
+    """A list in lines as JSON: in Markdown, or of questions or rows."""
+    items = _items(value) or _items(_without_closing(value))
     return json.dumps(items) if items else value
+
+
+def _without_closing(value: str) -> str:
+    """A value in lines without a sentence that closes it behind a blank line, and takes nothing back."""
+    before, _, closing = value.strip().rpartition("\n\n")
+    closes = closing.endswith((".", "!")) and not re.search(r"\d", closing)
+    return before if before and closes and not _CONTRAST.search(closing) and not _DENIAL.search(closing) else value
 
 
 def _items(value: str) -> list[str]:
@@ -436,36 +462,34 @@ def _items(value: str) -> list[str]:
     return [item[1:-1].strip("*") for item in items] if all(map(_QUOTED.fullmatch, items)) else items
 
 
-def _unwrapped(value: str) -> str:
-    """A list of texts without the object that holds it, or that holds each of them; parts of a text stand between bars."""
+def _unwrapped(value: str, name: str) -> str:
+    """A list of texts without the object that holds it, or that holds each of them; the parts of a row between bars."""
     found = _loaded(value) if value.lstrip().startswith(("{", "[")) else None
     if isinstance(found, dict) and len(found) == 1 and isinstance(inner := next(iter(found.values())), list):
         found = inner
     if isinstance(found, dict):
         numbers = [re.sub(r"\D", "", key) for key in found]
         found = [*found.values()] if numbers == [str(at) for at in range(1, len(found) + 1)] else None
-    texts = [_one_text(one) for one in found] if isinstance(found, list) else []
-    return json.dumps(texts) if texts and None not in texts else value
-
-
-def _one_text(value: Any) -> str | None:
-    """The one text of an object, which may be numbered; those of a list, or of a triple, with bars between them."""
-    if not isinstance(value, dict | list):
-        return value if isinstance(value, str) else None
-    texts = [one for one in (value.values() if isinstance(value, dict) else value) if not isinstance(one, int)]
-    whole = len(texts) == 1 or (len(texts) > 2 if isinstance(value, list) else {"subject", "object"} <= value.keys())
-    return " | ".join(texts) if whole and texts and all(isinstance(one, str) for one in texts) else None
+    texts = []
+    for one in found if isinstance(found, list) else []:
+        parts = [*one.values()] if isinstance(one, dict) else one if isinstance(one, list) else [one]
+        parts = [part for part in parts if not isinstance(part, int)]
+        if not all(isinstance(part, str) for part in parts) or not (
+            len(parts) == 1 or (len(parts) > 2 and name in _ROWS)
+        ):
+            return value
+        texts.append(" | ".join(parts))
+    return json.dumps(texts) if texts else value
 
 
 def _numbers(value: str) -> str:
     """Numbers as a list, where nothing else stands there but what is numbered: “Passage 1 and passage 3”."""
-    end = value.find("\n", max(map(value.rfind, "0123456789")))
-    value = value[: end if end > 0 else None]
+    value = _without_closing(value)
     parts = re.split(r"\n|[,;]\s*(?=\[|passage\s)", value, flags=re.IGNORECASE)
     pointers = [_POINTER.fullmatch(part) for part in parts if part.strip()]
     if _NUMBERED.fullmatch(value):
         return f"[{', '.join(re.findall(r'[0-9]+', value))}]"
-    if pointers and all(pointers):
+    if pointers and all(pointers) and not _DENIAL.search(value):
         return f"[{', '.join(found[1] for found in pointers if found)}]"
     # Repaired, a sentence would be the number that stands last in it.
     json.loads(value)
@@ -482,10 +506,10 @@ def _verdicts(value: str, name: str) -> str:
     elif found is None:
         parts = [part for part in re.split(r"\n|[,;]\s+(?=\d+\s*[:=])", value) if part.strip()]
         pairs = [(line[1], line[2]) if (line := _JUDGEMENT.fullmatch(part)) else ("", "") for part in parts]
-    told = {re.sub(r"\D", "", key): one.get(name) if isinstance(one, dict) else one for key, one in pairs}
-    if not told or "" in told or len(told) < len(pairs):
+    judged = {re.sub(r"\D", "", key): one.get(name) if isinstance(one, dict) else one for key, one in pairs}
+    if not judged or "" in judged or len(judged) < len(pairs):
         return value
-    return json.dumps({number: _value(str(one), bool, name) for number, one in told.items()})
+    return json.dumps({number: _value(str(one), bool, name) for number, one in judged.items()})
 
 
 def _escaped(value: str) -> str:
