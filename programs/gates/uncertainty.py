@@ -22,7 +22,7 @@ from keqa.signatures.boundary import DecideRetrieval, StateConfidence
 _NUMBER = re.compile(
     r"(?<![\w.])(-?(?:\d++(?:\.\d++)?+|\.\d++))(?![^\W\d])\s*+(%|percent\b|(?:/|out of)\s*100?\b)?", re.IGNORECASE
 )
-_LEADING = re.compile(r"[\s*_`#\[~]*(?:\w+[*_`]*[:：]\s*[*_`~]*)?")
+_LEADING = re.compile(r"[\s*_`#\[~]*+(?:[^\W_]++[*_`]*+[:：]\s*+[*_`~]*+)?")
 
 
 async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
@@ -51,10 +51,10 @@ def read_confidence(text: str) -> float | None:
     """
     numbers = [*_NUMBER.finditer(text)]
     first = [one for one in numbers[:1] if _LEADING.fullmatch(text[: one.start()])]
-    told = [one for one in numbers if one[2]] or first or numbers
-    if len({one[0] for one in told}) != 1:
+    stated = [one for one in numbers if one[2]] or first or numbers
+    if len({one[0] for one in stated}) != 1:
         return None
-    found = told[0]
+    found = stated[0]
     number, unit = float(found[1]), found[2] or ""
     probability = "." in found[1] and abs(number) <= 1 and not unit
     confidence = number if probability else number / (10 if unit.endswith("10") else 100)
