@@ -121,13 +121,7 @@ NO_NUMBERS = [
 ]
 # Alone, what weak models write in an answer's place: about the form, cut off, copied, or asking back.
 NO_ANSWERS = [
-    *(
-        "Sure, here is the answer:",
-        "Sure!",
-        "Here is the answer",
-        "Your answer has been sent.",
-        "Who wrote it?",
-    ),
+    *("Sure, here is the answer:", "Sure!", "Here is the answer", "Your answer has been sent.", "Who wrote it?"),
     *("Question: Oslo", "answer_type: short", "Answer the quiz", "the answer alone", "Oslo? No", "In the town of …"),
     *("Let me think step by step.", "The answer to a question is either short or long.", "I think it might be Oslo"),
 ]
