@@ -57,7 +57,7 @@ _FURTHER = re.compile(
 )
 # What may stand alone, and what is no answer that does: structure, a question, a label, and what is broken off.
 _ALONE, _ALONE_CHARS, _ALONE_WORDS = ("answer", "confidence"), 60, 4
-_NO_ANSWER = re.compile(r"\[\[|##|[`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z", re.IGNORECASE)
+_NO_ANSWER = re.compile(r"\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z", re.IGNORECASE)
 
 
 class ReplyField(NamedTuple):
@@ -201,17 +201,13 @@ def _value_alone(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
     text = without_completed(unfenced(BEFOREHAND.sub("", reply))).strip()
     if others or next(sections(text), None):
         return {}
-    if field.annotation is not str:
-        return {name: text}
-    answers = name in _ALONE and len(text) <= _ALONE_CHARS and any(map(str.isalnum, text))
-    if not answers or _NO_ANSWER.search(text) or BEFOREHAND.match(f"{text}\n"):
-        return {}
-    words, prompt = (
-        text.rstrip(".").casefold().split(),
-        _system_message(cast(Hashable, signature), signature.instructions),
-    )
-    copied = len(words) > 1 and " ".join(words) in prompt.casefold()
-    return {} if copied or len(words) > _ALONE_WORDS or "\n" in text else {name: text}
+    if field.annotation is not str or len(text) > _ALONE_CHARS:
+        return {} if field.annotation is str else {name: text}
+    words = text.rstrip(".").casefold().split()
+    prompt = _system_message(cast(Hashable, signature), signature.instructions).casefold()
+    copied = len(words) > 1 and " ".join(words) in prompt
+    brief = name in _ALONE and len(words) <= _ALONE_WORDS and any(map(str.isalnum, text))
+    return {name: text} if brief and not (copied or _NO_ANSWER.search(text) or BEFOREHAND.match(f"{text}\n")) else {}
 
 
 def _own_sections(signature: type[dspy.Signature], reply: str) -> list[ReplyField]:
