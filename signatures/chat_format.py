@@ -56,8 +56,8 @@ _FURTHER = re.compile(
     re.IGNORECASE,
 )
 # What may stand alone, and what is no answer that does: structure, a question, a label, and what is broken off.
-_ALONE, _ALONE_CHARS, _ALONE_WORDS = ("answer", "confidence"), 60, 4
-_NO_ANSWER = re.compile(r"\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z", re.IGNORECASE)
+_ALONE, _ALONE_WORDS = ("answer", "confidence"), 4
+_NO_ANSWER = re.compile(r".{61}|\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z", re.IGNORECASE)
 
 
 class ReplyField(NamedTuple):
@@ -201,8 +201,8 @@ def _value_alone(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
     text = without_completed(unfenced(BEFOREHAND.sub("", reply))).strip()
     if others or next(sections(text), None):
         return {}
-    if field.annotation is not str or len(text) > _ALONE_CHARS:
-        return {} if field.annotation is str else {name: text}
+    if field.annotation is not str:
+        return {name: text}
     words = text.rstrip(".").casefold().split()
     prompt = _system_message(cast(Hashable, signature), signature.instructions).casefold()
     copied = len(words) > 1 and " ".join(words) in prompt

@@ -20,7 +20,8 @@ from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, 
 from keqa.signatures.boundary import DecideRetrieval, StateConfidence
 
 _NUMBER = re.compile(
-    r"(?<![\w.])(-?(?:\d++(?:\.\d++)?+|\.\d++))(?![^\W\d])\s*+(%|percent\b|(?:/|out of)\s*100?\b)?", re.IGNORECASE
+    r"(?<![\w.])(-?(?:\d++(?:\.\d++)?+|\.\d++))(?![^\W\d])\s*+(%|percent\b|(?:/|out of)\s*+([1-9]\d{0,2})\b)?",
+    re.IGNORECASE,
 )
 _LEADING = re.compile(r"[\s*_`#\[~]*+(?:[^\W_]++[*_`]*+[:：]\s*+[*_`~]*+)?")
 
@@ -55,9 +56,9 @@ def read_confidence(text: str) -> float | None:
     if len({one[0] for one in stated}) != 1:
         return None
     found = stated[0]
-    number, unit = float(found[1]), found[2] or ""
-    probability = "." in found[1] and abs(number) <= 1 and not unit
-    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
+    number = float(found[1])
+    probability = "." in found[1] and abs(number) <= 1 and not found[2]
+    confidence = number if probability else number / int(found[3] or 100)
     return confidence if 0 <= confidence <= 1 else None
 
 

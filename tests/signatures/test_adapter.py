@@ -102,9 +102,27 @@ VERDICTS = {
         *("Yes (they are different)", "No, they are the same", "Maybe yes", "Same, but the second is wrong", "_" * 990),
     ],
 }
+LISTS = [
+    *("Who is he?\nWhere is #1?", '"Who is he?"\n"Where is #1?"', "1. **Who is he?**\n2. **Where is #1?**"),
+    *("Quiz 1: Who is he?\nQuiz 2: Where is #1?", "**Quiz 1:** Who is he?\n**Quiz 2:** Where is #1?"),
+    "- Sub-question 1: Who is he?\n- Sub-question 2: Where is #1?",
+    "Here are the quizzes:\n\nQ1. Who is he?\nQ2. Where is #1?",
+    "**Items:**\n(1) Who is he?\n(2) Where is #1?\n\nThese settle the question.",
+    '[{"id": 1, "quiz": "Who is he?"}, {"id": 2, "quiz": "Where is #1?"}]',
+    '{"quiz_1": "Who is he?", "quiz_2": "Where is #1?"}',
+]
 NO_LISTS = [
     *('It says: ["a"]', '[["a", "b"]]', '[["a?", "b?", "c?"]]', "1. a\n2. b\n\nBut wait.", "1. a\n\nI cannot tell."),
     *("Quiz 2: a?\n- b", '[{"a": "b", "c": "d"}]', "(I cannot tell)"),
+]
+NUMBERS = [
+    *("1, 3", "[1], [3]", "Passages 1 and 3.", "- [1]\n- [3]", "Passage 1: Up\nPassage 3: Ab 2", "[1] (Up), [3] (Ab)"),
+    "[1] - it says so\n[3] - it does, too\n\nBoth tell it.",
+]
+UTILITIES = [
+    *("Passage 1: helpful\nPassage 2: not helpful", "- **1:** Yes (it tells)\n- **2:** No", "1: true, 2: false"),
+    '[{"passage": 1, "helpful": true}, {"passage": 2, "helpful": false}]',
+    '{"passage_1": "yes", "passage_2": "no"}',
 ]
 NO_NUMBERS = [
     *(
@@ -122,7 +140,15 @@ NO_NUMBERS = [
 # Alone, what weak models write in an answer's place: about the form, cut off, copied, or asking back.
 NO_ANSWERS = [
     *("Sure, here is the answer:", "Sure!", "Here is the answer", "Your answer has been sent.", "Who wrote it?"),
-    *("Question: Oslo", "answer_type: short", "Answer the quiz", "the answer alone", "Oslo? No", "In the town of …"),
+    *(
+        "the answer",
+        "Question: Oslo",
+        "answer_type: short",
+        "Answer the quiz",
+        "the answer alone",
+        "Oslo? No",
+        "In the town of …",
+    ),
     *("Let me think step by step.", "The answer to a question is either short or long.", "I think it might be Oslo"),
 ]
 
@@ -196,53 +222,17 @@ OTHERWISE = [
         (Items, '[[ ## items ## ]]\n["a", b, "c"]', ["a", "b", "c"]),
         (Items, r'[[ ## items ## ]] ["a \"b\"", "c"]', ['a "b"', "c"]),
         # Lists as other formats have them.
-        (Items, "[[ ## items ## ]]\nWho is he?\nWhere is #1?", ["Who is he?", "Where is #1?"]),
-        (Items, "[[ ## items ## ]]\nQuiz 1: Who is he?\nQuiz 2: Where is #1?", ["Who is he?", "Where is #1?"]),
-        *(
-            (Items, f"[[ ## items ## ]]\n{said}", ["Who is he?", "Where is #1?"])
-            for said in (
-                "**Quiz 1:** Who is he?\n**Quiz 2:** Where is #1?",
-                "- Sub-question 1: Who is he?\n- Sub-question 2: Where is #1?",
-                "1. **Who is he?**\n2. **Where is #1?**",
-                "Here are the quizzes:\n\nQ1. Who is he?\nQ2. Where is #1?",
-                "**Items:**\n(1) Who is he?\n(2) Where is #1?\n\nThese settle the question.",
-                '[{"id": 1, "quiz": "Who is he?"}, {"id": 2, "quiz": "Where is #1?"}]',
-                '{"quiz_1": "Who is he?", "quiz_2": "Where is #1?"}',
-                '"Who is he?"\n"Where is #1?"',
-            )
-        ),
-        *(
-            (PROMPTS["ConstructTriples"], f"[[ ## triples ## ]]\n{said}", ["a | b | c"])
-            for said in ('[["a", "b", "c"]]', "a | b | c", "- a | b | c")
-        ),
+        *((Items, f"[[ ## items ## ]]\n{said}", ["Who is he?", "Where is #1?"]) for said in LISTS),
+        (PROMPTS["ConstructTriples"], '[["a", "b", "c"]]', ["a | b | c"]),
+        *((PROMPTS["ConstructTriples"], reply, ["a | b | c"]) for reply in ("a | b | c", "- a | b | c")),
         *((Items, f"[[ ## items ## ]]\n{said}", []) for said in ("None", "N/A", "[]", "No passages tell it.")),
         *((Items, f"[[ ## items ## ]]\n{said}", None) for said in NO_LISTS),
         (Items, '[[ ## items ## ]]\n{"items": ["a", "b"]}', ["a", "b"]),
         (Items, '[[ ## items ## ]]\n[{"item": "a"}, {"item": "b"}]', ["a", "b"]),
-        *(
-            (Numbers, f"[[ ## numbers ## ]]\n{said}", [1, 3])
-            for said in (
-                "1, 3",
-                "[1], [3]",
-                "Passages 1 and 3.",
-                "- [1]\n- [3]",
-                "Passage 1: Up\nPassage 3: Ab 2",
-                "[1] (Up), [3] (Ab)",
-            )
-        ),
-        (Numbers, "[[ ## numbers ## ]]\n[1] - it says so\n[3] - it does, too\n\nBoth tell it.", [1, 3]),
+        *((Numbers, f"[[ ## numbers ## ]]\n{said}", [1, 3]) for said in NUMBERS),
         (Numbers, "[[ ## numbers ## ]]\nnone", []),
         *((Numbers, f"[[ ## numbers ## ]]\n{said}", None) for said in NO_NUMBERS),
-        *(
-            (PROMPTS["JudgeUtilities"], said, {1: True, 2: False})
-            for said in (
-                "Passage 1: helpful\nPassage 2: not helpful",
-                "- **1:** Yes (it tells)\n- **2:** No",
-                "1: true, 2: false",
-                '[{"passage": 1, "helpful": true}, {"passage": 2, "helpful": false}]',
-                '{"passage_1": "yes", "passage_2": "no"}',
-            )
-        ),
+        *((PROMPTS["JudgeUtilities"], said, {1: True, 2: False}) for said in UTILITIES),
         # Marks as they are typed in Chinese.
         *((Judge, f"[[ ## same ## ]]\n{verdict}", True) for verdict in ("是。", "True。")),
         (Judge, "[[ ## same ## ]]\n否", False),
@@ -256,12 +246,7 @@ OTHERWISE = [
         (Judge, "<same>\nTrue\n</same>", True),
         *(
             (Answer, reply, None)
-            for reply in (
-                "A passage says:\nanswer: Paris",
-                'It says {"answer": "Paris"}',
-                "the answer",
-                "Paris\nor Oslo",
-            )
+            for reply in ("A passage says:\nanswer: Oslo", 'It says {"answer": "Oslo"}', "Paris\nor Oslo")
         ),
         *((PROMPTS["AnswerQuiz"], reply, None) for reply in NO_ANSWERS),
         (PROMPTS["RewriteFollowUp"], "The question stands alone.", None),
