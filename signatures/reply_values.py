@@ -18,11 +18,10 @@ from keqa.storage.untrusted import parse_json
 
 # A line such as "Sure! Here is the answer:", which says of no passage that it is read out.
 BEFOREHAND = re.compile(
-    r"\A\s*(?=sure|certainly|of course|okay|here)"
+    r"(?i)\A\s*(?=sure|certainly|of course|okay|here)"
     r"(?:(?:sure|certainly|of|course|okay|here|s|is|are|the|my|your|a|an|in|as|to|requested|final|short|response|answers?|"
     r"output|result|reply|json|xml|object|format|list|order|quiz|quizzes|sub|questions?|quer(?:y|ies)|drafts?|items?|"
-    r"triples?|rephrased|translated|version)\b[^\w\n]*+)++\n\s*",
-    re.IGNORECASE,
+    r"triples?|rephrased|translated|version)\b[^\w\n]*+)++\n\s*"
 )
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 FENCED = re.compile(r"\A\s*```[\w-]*[^\S\n]*\n([^`]*)\n[^\S\n]*```[^`]*\Z")
@@ -32,16 +31,14 @@ _REPAIRED_CHARS, MOST_BRACKETS = 4_000, 128
 _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
 _BULLET = re.compile(r"[-*•]\s+(.+)")
 _ITEM = re.compile(
-    r"(?:[-*•]\s+)?(?:\*\*)?(?:[#(]|(?:(?:sub-?)?(?:quiz|question|query|q)|step|answer|draft|triple|item)\s*#?)?(\d+)"
-    r"(?:(?:[.):]|\*\*)+\s+|[、．]\s*|(?<=#\d)\s+)(.+)",
-    re.IGNORECASE,
+    r"(?i)(?:[-*•]\s+)?(?:\*\*)?(?:[#(]|(?:(?:sub-?)?(?:quiz|question|query|q)|step|answer|draft|triple|item)\s*#?)?(\d+)"
+    r"(?:(?:[.):]|\*\*)+\s+|[、．]\s*|(?<=#\d)\s+)(.+)"
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|\*\*[^*]*\*\*")
 _ROW = re.compile(r"(?![\[{\"'])[^|]*[^|\s]\s*(?:\|[^|]*[^|\s]\s*){2,}|[(<][^()<>,;]*(?:[,;][^()<>,;]*){2,}[)>]")
 _ROWS = ("triples", "rows")
 _NUMBERED = re.compile(
-    r"(?=.*[0-9])(?!(?s:.*)[0-9]\.[0-9])(?:^[^\S\n]*[-•]\s|[\s\[\]()*\"'#.,;&]|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*+",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?im)(?=.*[0-9])(?!(?s:.*)[0-9]\.[0-9])(?:^[^\S\n]*[-•]\s|[\s\[\]()*\"'#.,;&]|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*+"
 )
 # The number of a passage with its title or with what it tells, and with its verdict.
 _POINT = r"\s*(?:[-*•]\s+)?[*_]*"
@@ -53,8 +50,7 @@ _NONE = re.compile(
 )
 # What a value is called where it is named once more: “Verdict: yes”, “The answer is yes”.
 _CALLED = re.compile(
-    r"[\s*_`#]*+(?:(?:the|my|final)\s+)*+([^\W_]++(?:[ _][^\W_]++){0,2})[\s*_`]*+(?:[:：=]|\bis\b)[*_`:]*+\s*",
-    re.IGNORECASE,
+    r"(?i)[\s*_`#]*+(?:(?:the|my|final)\s+)*+([^\W_]++(?:[ _][^\W_]++){0,2})[\s*_`]*+(?:[:：=]|\bis\b)[*_`:]*+\s*"
 )
 _CALLS = frozenset("answer verdict judgment judgement decision rating score sources".split())
 # What is judged, in the words that a judge may use instead, and what it judges.
@@ -64,8 +60,7 @@ _WHAT = "it|they|the|this|that|these|those|both|two|answers?|passages?|question|
 _REASON = re.compile(r"[,.:;!，。：；！\n(（\[]|\s[-–—/]\s|\s(?:because|since|as)\s")
 _CONTRAST = re.compile(r"\b(?:but|although|though|however|yet|except|wait|actually)\b", re.IGNORECASE)
 _DENIAL = re.compile(
-    r"\b(?:not?|none|never|nothing|neither|cannot|hardly|differ\w*|wrong|false|(?:un|ir)(?:helpful|relat|relev)\w*)\b|n['’]t\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:not?|none|never|nothing|neither|cannot|hardly|differ\w*|wrong|false|(?:un|ir)(?:helpful|relat|relev)\w*)\b|n['’]t\b"
 )
 _HEDGE = re.compile(r"\A\s*(?:(?:or|but|rather|so|then|actually|maybe|perhaps|wait|hence|thus|therefore)\s+)*+", re.I)
 _BESIDE = " \n\"'*`,.:;!，。：；！([（-–—/"

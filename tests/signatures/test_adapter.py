@@ -152,7 +152,7 @@ NO_ANSWERS = [
     *("Let me think step by step.", "The answer to a question is either short or long.", "I think it might be Oslo"),
 ]
 
-END = "[[ ## completed ## ]]"
+END, SAYS, ASKS = "[[ ## completed ## ]]", "[[ ## answer ## ]]", "[[ ## question ## ]]\nWho?"
 OTHERWISE = [
     '{"answer": "Paris"}',
     '```json\n{"answer": "Paris", "certain": true}\n```',
@@ -205,7 +205,7 @@ OTHERWISE = [
         *((Judge, f"[[ ## same ## ]]\n{said}", None) for said in VERDICTS[None]),
         *(
             (PROMPTS["JudgeSupport"], said, "fully")
-            for said in ("[Fully supported]", "Support: fully", "fully - it says so")
+            for said in ("[Fully supported]", "Support: fully", "fully - so it is")
         ),
         *((PROMPTS["JudgeSupport"], said, "no") for said in ("[No support / Contradictory]", "Not supported.")),
         *((PROMPTS["RateUsefulness"], said, 4) for said in ("4/5", "Score: **4**", "4 out of 5", "4 - it answers")),
@@ -266,24 +266,10 @@ OTHERWISE = [
         (Answer, r'{"answer": "a\ud800"}', "a?"),
         (Answer, "<Answer>Paris</Answer> I hope this helps!", "Paris"),
         (Answer, f"Answer: Paris {END}", "Paris"),
-        # Behind its end a model that asks itself the next question says nothing.
-        (
-            Answer,
-            f"[[ ## answer ## ]]\nParis\n{END}\n\n[[ ## question ## ]]\nWho?\n\n[[ ## answer ## ]]\nAnn\n{END}",
-            "Paris",
-        ),
-        # It may also have read that out before it answers.
-        (
-            Answer,
-            f"A passage says:\n[[ ## answer ## ]]\nOslo\n{END}\n[[ ## question ## ]]\nWho?\n[[ ## answer ## ]]\nParis",
-            "Paris",
-        ),
-        (
-            Reasoned,
-            f"[[ ## reasoning ## ]]\nIt says\n[[ ## answer ## ]]\nOslo\n{END}\n[[ ## question ## ]]\nWho?\n\n"
-            f"[[ ## answer ## ]]\nParis\n{END}",
-            "Paris",
-        ),
+        # Behind its end a model that asks itself the next question says nothing. It may have read that out before, too.
+        (Answer, f"{SAYS}\nParis\n{END}\n\n{ASKS}\n\n{SAYS}\nAnn\n{END}", "Paris"),
+        (Answer, f"A passage says:\n{SAYS}\nOslo\n{END}\n{ASKS}\n{SAYS}\nParis", "Paris"),
+        (Reasoned, f"[[ ## reasoning ## ]]\nIt says\n{SAYS}\nOslo\n{END}\n{ASKS}\n\n{SAYS}\nParis\n{END}", "Paris"),
         # Of a field named twice the last counts.
         (Reasoned, f"[[ ## reasoning ## ]]\n{TWICE}[[ ## answer ## ]]\nOslo", "Oslo"),
     ],
