@@ -55,9 +55,9 @@ _FURTHER = re.compile(
     r"confidence|notes?)\b|(?:explanation|reasoning|rationale|justification|evidence|sources?|confidence):)",
     re.IGNORECASE,
 )
-# What may stand alone, and what is no answer that does: structure, a question, a label, and what is broken off.
-_ALONE, _ALONE_WORDS = ("answer", "confidence"), 4
-_NO_ANSWER = re.compile(r".{61}|\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z", re.IGNORECASE)
+# What may stand alone, and what is none then: more than four words, structure, a question, a label, a broken-off line.
+_ALONE = ("answer", "confidence")
+_NO_ANSWER = re.compile(r"(?i).{61}|(?:\S+ +){4}\S|\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z")
 
 
 class ReplyField(NamedTuple):
@@ -203,11 +203,10 @@ def _value_alone(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
         return {}
     if field.annotation is not str:
         return {name: text}
-    words = text.rstrip(".").casefold().split()
+    none = not any(map(str.isalnum, text)) or _NO_ANSWER.search(text) or BEFOREHAND.match(f"{text}\n")
     prompt = _system_message(cast(Hashable, signature), signature.instructions).casefold()
-    copied = len(words) > 1 and " ".join(words) in prompt
-    brief = name in _ALONE and len(words) <= _ALONE_WORDS and any(map(str.isalnum, text))
-    return {name: text} if brief and not (copied or _NO_ANSWER.search(text) or BEFOREHAND.match(f"{text}\n")) else {}
+    copied = " " in text and text.rstrip(".").casefold() in prompt
+    return {} if name not in _ALONE or none or copied else {name: text}
 
 
 def _own_sections(signature: type[dspy.Signature], reply: str) -> list[ReplyField]:
