@@ -110,7 +110,8 @@ def recorded(
     from keqa import evaluate
 
     rows = [
-        {"id": f"{place:03}", "question": one.question, "answer": (one.answers or ("not in the documents",))[0]}
+        {"id": f"{place:03}", "question": one.question}
+        | ({"answer": one.answers[0]} if one.answers else {"unanswerable": True})
         for place, one in enumerate(asked)
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.

@@ -209,13 +209,13 @@ def numbered_quizzes(texts: Sequence[str], question: str | None = None) -> list[
     quiz's own number ("2. Who ...", "#2: Who ...") is dropped. Of those of a question references to earlier ones may be
     written in other ways ("the answer to question 1", "[1]"), unless the question has these words.
     """
-    quizzes = []
+    quizzes, asked = [], (question or "").casefold()
     for index, raw in enumerate(texts, start=1):
         label = _LABEL.match(raw)
 
         def plain_reference(found: re.Match[str], index: int = index) -> str:
             number = int(found[1] or found[2])
-            return f"#{number}" if 0 < number < index and found[0] not in str(question) else found[0]
+            return f"#{number}" if 0 < number < index and found[0].casefold() not in asked else found[0]
 
         text = (raw[label.end() :] if label and _number(label[1]) == index else raw).strip()
         text = text if question is None else _WRITTEN.sub(plain_reference, text)

@@ -41,7 +41,7 @@ from keqa.signatures.react import AnswerFromTrajectory, ChooseAction, Turn, writ
 
 _CONCLUSION = re.compile(
     r"(?:\banswer(?: to (?:the|this) question)? is\b:?"
-    r"|\A\W*(?:(?:so|thus|therefore|hence)\W+)?(?:the )?(?:final )?answer\W*?:)\s*(?P<answer>.*)",
+    r"|\A\W*(?:(?:so|thus|therefore|hence)\W+)?(?:the )?(?:final )?answer\W*?:[*_]*)\s*(?P<answer>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)

@@ -20,9 +20,10 @@ from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, 
 from keqa.signatures.boundary import DecideRetrieval, StateConfidence
 
 _NUMBER = re.compile(
-    r"(?<![\w.])(-?(?:\d++(?:\.\d++)?+|\.\d++))(?![^\W\d])\s*+(%|percent\b|(?:/|out of)\s*100?\b)?", re.IGNORECASE
+    r"(?<![\w.])(-?(?:\d++(?:\.\d++)?+|\.\d++))(?![^\W\d])\s*+(%|percent\b|(?:/|out of)\s*+([1-9]\d{0,2})\b)?",
+    re.IGNORECASE,
 )
-_LEADING = re.compile(r"[\s*_`#\[~]*(?:\w+[*_`]*[:：]\s*[*_`~]*)?")
+_LEADING = re.compile(r"[\s*_`#\[~]*+(?:[^\W_]++[*_`]*+[:：]\s*+[*_`~]*+)?")
 
 
 async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
@@ -51,13 +52,13 @@ def read_confidence(text: str) -> float | None:
     """
     numbers = [*_NUMBER.finditer(text)]
     first = [one for one in numbers[:1] if _LEADING.fullmatch(text[: one.start()])]
-    told = [one for one in numbers if one[2]] or first or numbers
-    if len({one[0] for one in told}) != 1:
+    stated = [one for one in numbers if one[2]] or first or numbers
+    if len({one[0] for one in stated}) != 1:
         return None
-    found = told[0]
-    number, unit = float(found[1]), found[2] or ""
-    probability = "." in found[1] and abs(number) <= 1 and not unit
-    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
+    found = stated[0]
+    number = float(found[1])
+    probability = "." in found[1] and abs(number) <= 1 and not found[2]
+    confidence = number if probability else number / int(found[3] or 100)
     return confidence if 0 <= confidence <= 1 else None
 
 

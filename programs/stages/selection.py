@@ -6,6 +6,7 @@ by a `DistanceMeter`, which measures each triple by itself. Both select alike: s
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -187,12 +188,15 @@ def triples_of(prediction: dspy.Prediction) -> list[str]:
     return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
 
 
+_QUOTED = re.compile(r"\A(\*\*|[`\"'])(.*)\1\Z", re.DOTALL)
+
+
 def _with_bars(triple: str) -> str:
     enclosed = triple[:1] + triple[-1:] in ("()", "<>", "[]", "``")
     marks = ("|", ";", "->", "→", *([","] if enclosed else []))
     parted = ((triple[1:-1] if enclosed else triple).split(mark) for mark in marks)
     parts = next((parts for parts in parted if len(parts) == 3), None)
-    return triple if parts is None else " | ".join(part.strip().strip("*`\"'") for part in parts)
+    return triple if parts is None else " | ".join(_QUOTED.sub(r"\2", part.strip()) for part in parts)
 
 
 class Selection(Stage):

@@ -113,7 +113,7 @@ def test_a_reference_may_be_written_otherwise(reference):
     assert [quiz.text for quiz in numbered_quizzes(texts, "Where?")] == [texts[0], "Where was #1 born?"]
     # In a benchmark's own quizzes, and where the question says the same, it is none.
     assert [quiz.text for quiz in numbered_quizzes(texts)] == texts
-    assert numbered_quizzes(texts, f"What is {reference}?")[1].text == texts[1]
+    assert numbered_quizzes(texts, f"What is {reference.upper()}?")[1].text == texts[1]
     assert numbered_quizzes(["Who?", "What is a[1] or (1)?"], "")[1].text == "What is a[1] or (1)?"
 
 

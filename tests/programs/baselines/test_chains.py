@@ -41,7 +41,7 @@ def test_only_the_first_sentence_counts(text, first):
         ("the answer is: 4 March 1921.", "4 March 1921"),
         ("So the final answer is yes", "yes"),
         ("So the answer is .", ""),
-        ("Final answer: Oslo.", "Oslo"),
+        ("**Final answer:** Oslo.", "Oslo"),
         ("So the answer to the question is Oslo.", "Oslo"),
         ("I have to answer: where is it?", None),
         ("Oslo answers for it.", None),

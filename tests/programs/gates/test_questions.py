@@ -20,15 +20,7 @@ QUIZ = "Capital of Norway?"
     ("confidence", "texts"),
     [
         (0.85, ("85", "85%", "85 %", "85 / 100", "0.85", ".85")),
-        (
-            0.8,
-            (
-                "8/10",
-                "8 out of 10",
-                "That it was 1871 is right with 80%.",
-                "He lived in the 19th century.\nConfidence: 80",
-            ),
-        ),
+        (0.8, ("8/10", "8 out of 10", "4 out of 5", "It was 1871 with 80%.", "In the 19th century.\nConfidence: 80")),
         (1.0, ("1.0", "100")),
         (0.01, ("1",)),
         (0.005, ("0.5%",)),
@@ -39,7 +31,7 @@ QUIZ = "Capital of Norway?"
 )
 def test_reading(confidence, texts):
     assert list(map(read_confidence, texts)) == pytest.approx([confidence] * len(texts))
-    assert list(map(read_confidence, ("150", "-5", "sure", "", "Of 2 I know 1", "80% or 90%"))) == [None] * 6
+    assert list(map(read_confidence, ("150", "-5", "sure", "", "Of 2 I know 1", "80% or 90%", "7/5"))) == [None] * 7
 
 
 @pytest.fixture

@@ -126,6 +126,7 @@ def test_triples_on_two_people_choose_in_turn():
 )
 def test_a_triple_has_bars_between_its_parts(written):
     assert triples_of(SimpleNamespace(triples=[written, "", "a, b, c", "(a, b)"])) == ["a | b | c", "a, b, c", "(a, b)"]
+    assert triples_of(SimpleNamespace(triples=["(A*, is by, the Greens')"])) == ["A* | is by | the Greens'"]
 
 
 def test_the_subject_whose_nearest_sentence_is_nearest_chooses_first():
