@@ -343,12 +343,10 @@ class Examination(Stage):
     async def _drawn(self, found: Examined, start: int, count: int) -> list[Draw]:
         from keqa.lms.served import as_served, supports_n
 
+        lm = self.quiz.lm or dspy.settings.lm
         # DSPy changes a low temperature in requests for several samples.
-        together = (
-            count > 1
-            and self.temperature > _FAR_FROM_RANDOM
-            and supports_n(as_served(self.quiz.lm or dspy.settings.lm))
-        )
+        several = count > 1 and self.temperature > _FAR_FROM_RANDOM and not runs_in_process(lm)
+        together = several and supports_n(as_served(lm))
         drawn = await self._requested(found, f"{start}+{count}", count) if together else []
         # A server may give fewer replies than it was asked for, or one alone.
         missing = range(start + len(drawn), start + count)

@@ -271,7 +271,7 @@ async def predict(
     own = predictor.lm or dspy.settings.lm
     if not isinstance(own, dspy.BaseLM):
         raise _without_lm(predictor, own, session.lms)
-    lm, meter = as_served(own), session.meter(predictor)
+    lm, meter = own if runs_in_process(own) else as_served(own), session.meter(predictor)
     arguments = {"config": _settings(config or {}, attempt, lm), **inputs} | ({} if lm is own else {"lm": lm})
     if demos is None and (hides := session.hides) is not None:
         learned = learned_demos(predictor)
