@@ -241,16 +241,12 @@ def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> 
         found = listed(value)
         if name != "answer":
             value = value.split("|") if found is None else found
-        elif found is not None and not _is_interval(found):
+        elif found is not None and (len(found) < 2 or any(isinstance(one, str) or is_missing(one) for one in found)):
+            # Of numbers alone it may be an interval.
             value = found
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_text(whole(one), f"{name}[{position}]") for position, one in enumerate(value))
     return (_text(whole(value), name),)
-
-
-def _is_interval(values: Sequence[Any]) -> bool:
-    """Whether a list has nothing but numbers, two or more, as an interval or a vector has."""
-    return len(values) > 1 and all(type(one) in (int, float) and one == one for one in values)
 
 
 def _kind(value: Any) -> str:

@@ -167,18 +167,6 @@ def test_a_question_that_documents_do_not_answer_is_taken_where_it_may_be(item, 
     assert as_example(found, unanswerable=True) == found
 
 
-@pytest.mark.parametrize(
-    ("answer", "read"),
-    [
-        ("['Ann', 'Anne']", ("Ann", "Anne")),
-        ("[0, 1]", ("[0, 1]",)),
-        ("Not the Nine O'Clock News", ("Not the Nine O'Clock News",)),
-    ],
-)
-def test_answers_that_look_like_something_else(answer, read):
-    assert as_examples([{"question": "Which?", "answer": answer}])[0].answers == read
-
-
 def test_polar_answers():
     answers = ["yes", "No", " NO. ", "True", "false.", "No, he is not.", "Yes; it is\nso"]
     others = ["No. 5", "No humans have been there.", "Yes (band)", "not", "", "Noah"]
