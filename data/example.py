@@ -160,7 +160,10 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     for broken in broken_references(numbered_quizzes(quizzes)):
         if broken.fatal:
             raise InputError(f"quiz {broken.quiz} {broken.message}")
-    polar = is_missing(kind) and not choices and bool(answers) and all(map(is_polar, answers))
+    polar = is_missing(kind) and not choices and answers and all(map(is_polar, answers))
+    beyond: dict[str, Any] = {"scored_as": "yes/no" if polar else ""}
+    if isinstance(item, Example):
+        beyond = {name: getattr(item, name) for name in _KEPT}
     return Example(
         id=_identity(question, choices) if is_missing(given.get("id")) else _text(given["id"], "id"),
         question=question,
@@ -170,7 +173,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         quizzes=quizzes,
         quiz_answers=quiz_answers,
         kind=_kind(given.get("kind")),
-        **_kept(item, "yes/no" if polar else ""),
+        **beyond,
     )
 
 
@@ -196,11 +199,6 @@ def _given(item: Any) -> dict[str, Any]:
     if "answer" in given and (gold := next((name for name in _GOLD if name in given), None)):
         raise InputError(f"there are answer and {gold}: call the one that is right answer, and leave the other out")
     return given
-
-
-def _kept(item: Any, scored_as: Scoring) -> dict[str, Any]:
-    """What an example has beyond its fields; of anything else, how it is scored."""
-    return {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {"scored_as": scored_as}
 
 
 def _found(item: Any) -> str:
