@@ -110,8 +110,7 @@ def recorded(
     from keqa import evaluate
 
     rows = [
-        {"id": f"{place:03}", "question": one.question}
-        | ({"answer": one.answers[0]} if one.answers else {"unanswerable": True})
+        {"id": f"{place:03}", "question": one.question, "answers": one.answers[:1], "unanswerable": not one.answers}
         for place, one in enumerate(asked)
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.

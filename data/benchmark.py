@@ -196,5 +196,5 @@ def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
     if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
         fields |= {"quizzes": (), "quiz_answers": ()}
     facts, triples, context = (tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context"))
-    example = as_example({**fields, "unanswerable": False})
+    example = as_example(fields)
     return replace(example, kind=kind, scored_as=scored_as, supporting_facts=facts, triples=triples, context=context)

@@ -107,9 +107,10 @@ FIELDS: Final = (
 """What is read of a mapping or object; `Example` has more, which only benchmarks give."""
 
 _KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop")
-# How much has to speak for it that a gold answer is none: "Not found" is hardly ever one.
-_CERTAIN: Final = 1.0
-_POLAR: Final = re.compile(r"(?:yes|no|true|false)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
+# How much more has to speak for it that a gold answer is none: "Not the Nine O'Clock News" is one.
+_CERTAIN: Final = 3.0
+# “No. 5” is no verdict.
+_POLAR: Final = re.compile(r"(?:yes|no|true|false)(?:[.,!;:](?!\s*\d).*)?", re.IGNORECASE | re.DOTALL)
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
@@ -126,7 +127,7 @@ def as_examples(items: Iterable[Any], *, unanswerable: bool = False) -> list[Exa
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
         try:
-            example = as_example(item, unanswerable=unanswerable)
+            example = own_example(item, unanswerable=unanswerable)
             if example.id in examples:
                 raise InputError(f"its id {example.id!r} is taken by another example, or it came before")
         except InputError as error:
@@ -154,13 +155,15 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     without = marked or (marked is None and given.get("answer", "") is None)
     if not (unanswerable and without and not answers):
         _check_answers(answers, answer_type, choices)
-    _refuse_none(answers if marked is None and not choices else ())
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
     for broken in broken_references(numbered_quizzes(quizzes)):
         if broken.fatal:
             raise InputError(f"quiz {broken.quiz} {broken.message}")
-    polar = is_missing(kind) and not choices and bool(answers) and all(map(is_polar, answers))
+    polar = is_missing(kind) and not choices and answers and all(map(is_polar, answers))
+    beyond: dict[str, Any] = {"scored_as": "yes/no" if polar else ""}
+    if isinstance(item, Example):
+        beyond = {name: getattr(item, name) for name in _KEPT}
     return Example(
         id=_identity(question, choices) if is_missing(given.get("id")) else _text(given["id"], "id"),
         question=question,
@@ -170,8 +173,20 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         quizzes=quizzes,
         quiz_answers=quiz_answers,
         kind=_kind(given.get("kind")),
-        **_kept(item, "yes/no" if polar else ""),
+        **beyond,
     )
+
+
+def own_example(item: Any, *, unanswerable: bool = False) -> Example:
+    """As `as_example`, but gold answers that all say that there is none, which nobody marked, are refused."""
+    example = as_example(item, unanswerable=unanswerable)
+    unmarked = not example.choices and _is_marked(_given(item).get("unanswerable")) is None
+    if unmarked and example.answers and all(is_refusal(one, _CERTAIN) for one in example.answers):
+        raise InputError(
+            f"the answer {example.answers[0]!r} says that there is none: give unanswerable as true in its place, or as "
+            "false beside it where it is the answer"
+        )
+    return example
 
 
 def _given(item: Any) -> dict[str, Any]:
@@ -184,11 +199,6 @@ def _given(item: Any) -> dict[str, Any]:
     if "answer" in given and (gold := next((name for name in _GOLD if name in given), None)):
         raise InputError(f"there are answer and {gold}: call the one that is right answer, and leave the other out")
     return given
-
-
-def _kept(item: Any, scored_as: Scoring) -> dict[str, Any]:
-    """What an example has beyond its fields; of anything else, how it is scored."""
-    return {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {"scored_as": scored_as}
 
 
 def _found(item: Any) -> str:
@@ -227,7 +237,11 @@ def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> 
         return ()
     if isinstance(value, str) and value not in options:
         found = listed(value)
-        value = found if found is not None else value if name == "answer" else value.split("|")
+        if name != "answer":
+            value = value.split("|") if found is None else found
+        elif found is not None and (len(found) < 2 or any(isinstance(one, str) or is_missing(one) for one in found)):
+            # Of numbers alone it may be an interval.
+            value = found
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_text(whole(one), f"{name}[{position}]") for position, one in enumerate(value))
     return (_text(whole(value), name),)
@@ -252,15 +266,6 @@ def _is_marked(value: Any) -> bool | None:
     if (marked := words.get(str(value).strip().lower())) is None:
         raise InputError(f"unanswerable must be true or false, not {value!r}")
     return marked
-
-
-def _refuse_none(answers: Sequence[str]) -> None:
-    """Refuse gold answers that all say that there is none, which nobody marked."""
-    if answers and all(is_refusal(one, _CERTAIN) for one in answers):
-        raise InputError(
-            f"the answer {answers[0]!r} says that there is none: give unanswerable as true in its place, or as false "
-            "beside it where it is the answer"
-        )
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
-from keqa.data.example import FIELDS, Example, as_example
+from keqa.data.example import FIELDS, Example, own_example
 from keqa.data.loading import Loaded, Problem, collect, read_records
 from keqa.data.question import refuse_table
 from keqa.data.rows import SourceRow, csv_cells, json_list
@@ -71,7 +71,7 @@ def sort_examples(items: Iterable[Any]) -> Loaded:
 
 
 def _read(rows: Iterable[SourceRow], unanswerable: bool = False) -> Iterator[Example | Problem]:
-    found = read_records(rows, partial(as_example, unanswerable=unanswerable), own=True)
+    found = read_records(rows, partial(own_example, unanswerable=unanswerable), own=True)
     return (one for one in found if isinstance(one, Example | Problem))
 
 

@@ -25,7 +25,7 @@ from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
-from keqa.data.example import Example, as_example
+from keqa.data.example import Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
@@ -106,9 +106,10 @@ def optimize(
     student = Student(program, asking, shown, name, options.budget if limited else 0)
     given = getattr(asking.metric, "given", {})
     train, val = ([example_for_metrics(one, given.get(one.id)) for one in some] for some in (trainset, valset))
+    known = {(one.id, one.question): one for one in (*trainset, *valset)}
 
     def metric(gold: Any, pred: Any, trace: Any = None) -> float:
-        return score_of(asking.metric, as_example(gold), pred)
+        return score_of(asking.metric, known[gold.id, gold.question], pred)
 
     more: dict[str, Any] = {}
     with nullcontext() if lm is None else watched(lm) as reflecting, student.surfacing(), quiet():

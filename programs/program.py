@@ -408,11 +408,11 @@ class Program(SharingLMs, Stage):
         """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
         return [(SETTINGS, SavedSettings(self)), *super().named_parameters()]
 
-    def load(self, path: str | Path, **how: Any) -> None:
+    def load(self, path: str | Path, *how: Any, **named: Any) -> None:
         """Load a state that was saved as a file, as DSPy does."""
         if Path(path).is_dir():
             raise ConfigurationError(f"{path} is a folder: keqa.load(folder, retriever, lms) loads the program in it")
-        super().load(path, **how)
+        super().load(path, *how, **named)
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Become what was saved, from anywhere: settings, utility reference, predictors. LMs and retriever stay.

@@ -109,10 +109,15 @@ def language_of(text: str) -> str:
 
 
 def asking(text: str) -> str:
-    """What of a text asks, in an e-mail or behind an explanation: its questions, where they say about what."""
-    asks = " ".join(one for one in stripped_sentences(text) if one.endswith(("?", "？", "؟")))
+    """What of a text asks: its questions, and what leads up to them where that alone names whom they are about."""
+    parts = stripped_sentences(text)
+    places = [place for place, one in enumerate(parts) if one.endswith(("?", "？", "؟"))]
+    asks = " ".join(parts[place] for place in places)
     # "Is that right?" says nothing of it.
-    return asks if len(content_words(asks)) > (not asks_what(asks)) else text
+    if len(content_words(asks)) <= (not asks_what(asks)):
+        return text
+    leading = " ".join(parts[: places[-1] + 1])
+    return asks if names_of(asks) or not names_of(leading) else leading
 
 
 def asks_what(text: str) -> bool:

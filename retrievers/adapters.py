@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from types import MethodType
 from typing import Any
 
 from keqa.errors import ConfigurationError
@@ -116,8 +115,7 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
         name, wanted = f"{name}.{method}", f"{method}(query)"
     elif callable(source):
         # DSPy calls `forward` through `__call__`, which has no parameters of its own, and warns of who reads it.
-        forward = getattr(type(source), "forward", None)
-        function = MethodType(forward, source) if callable(forward) else source
+        function = object.__getattribute__(source, "forward") if hasattr(type(source), "forward") else source
         name = str(getattr(source, "__name__", name))
     elif hasattr(source, "as_retriever"):
         raise ValueError("give the retriever that its method as_retriever makes")

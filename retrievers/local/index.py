@@ -359,8 +359,11 @@ class TantivyRetriever(SharedRetriever):
             found = searcher.search(wanted, k + 1, count=False).hits
             long = [term for term in terms if len(term) >= _MISTYPED and term.isalpha()]
             if not found and long:
-                # They may be mistyped: a letter more, less or another, or two that changed places.
-                wanted = _any_of(partial(Query.fuzzy_term_query, opened.schema), fields, long)
+                # They may be mistyped: a letter more, less or another, or two that changed places. One of several is in
+                # a passage by chance, as “points” is for “painted”.
+                likely = partial(Query.fuzzy_term_query, opened.schema)
+                words = [(Occur.Should, _any_of(likely, fields, [term])) for term in long]
+                wanted = Query.boolean_query(words, minimum_number_should_match=(len(long) + 1) // 2)
                 found = searcher.search(wanted, k + 1, count=False).hits
             if len(found) > k and found[k][0] == found[k - 1][0]:
                 found = searcher.search(wanted, k + _TIES, count=False).hits

@@ -83,8 +83,10 @@ def test_all_fields_of_jsonl_and_csv(write_json):
             "own.json",
             '[{"question": "Who?", "answer": "[\\"Ann\\", \\"Anne\\"]"},\n'
             ' {"question": "Where?", "answers": "Rome|Roma"},'
-            ' {"question": "Which?", "answer": "[1]", "choices": "[1]|[2]"}, {"question": "What?", "answer": "a|b"}]',
-            [("Ann", "Anne"), ("Rome", "Roma"), ("[1]",), ("a|b",)],
+            ' {"question": "Which?", "answer": "[1]", "choices": "[1]|[2]"}, {"question": "What?", "answer": "a|b"},\n'
+            ' {"question": "How long?", "answer": "[0, 1]"},'
+            ' {"question": "Who?!", "answer": "Not the Nine O\'Clock News"}]',
+            [("Ann", "Anne"), ("Rome", "Roma"), ("[1]",), ("a|b",), ("[0, 1]",), ("Not the Nine O'Clock News",)],
             {},
         ),
         # What says that there is no answer is none, and in what RAGAS exports `answer` is not the right one.

@@ -11,7 +11,14 @@ from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.options import split
-from keqa.optimize.scoring import DspyMetric, as_metric, metric_fingerprint, score_of
+from keqa.optimize.scoring import (
+    DspyMetric,
+    as_metric,
+    example_for_metrics,
+    metric_fingerprint,
+    optimizer_metric,
+    score_of,
+)
 from keqa.programs.prediction import AnswerPrediction
 
 GIVEN = dspy.Example(question="Who?", answer="Ann Lee", weight=0.5).with_inputs("question")
@@ -69,6 +76,11 @@ def test_a_verdict_of_a_question_without_a_type_counts_in_a_sentence_too():
     said = AnswerPrediction(explanation="", sources=[], answer="Yes, it is.")
     items = [{"question": "Is it?", "answer": True, "answer_type": kind} for kind in (None, "short")]
     assert [score_of(f1, as_example(item), said) for item in items] == [1.0, 0.0]
+
+
+def test_a_gold_answer_that_reads_as_none_scores_for_optimizers():
+    film = Example("f", "Which film?", ("Unknown",))
+    assert optimizer_metric()(example_for_metrics(film), ANSWER) == 0.0
 
 
 def test_a_question_from_elsewhere_has_the_usual_fields():

@@ -139,6 +139,8 @@ def test_without_dates_the_sources_contradict_each_other(asked_of):
         ("谁负责猎户座项目？ Thanks!", "谁负责猎户座项目？"),
         ("Anna Berg leads Orion. Is that right?", "Anna Berg leads Orion. Is that right?"),
         ("Tell me who leads Orion. Thanks!", "Tell me who leads Orion. Thanks!"),
+        ("I work for Keller GmbH. What is my limit? Thanks!", "I work for Keller GmbH. What is my limit?"),
+        ("In the contract with Lindner: who signed?", "In the contract with Lindner: who signed?"),
     ],
 )
 def test_what_of_a_text_asks(text, asks):

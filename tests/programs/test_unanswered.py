@@ -80,9 +80,7 @@ def test_over_documents_of_ones_own_nothing_is_guessed(own, texts, kind, message
     assert (found.guess, bool(drawn)) == (drawn[0] if drawn else None, kind == "nothing found")
 
 
-@pytest.mark.parametrize(
-    "beside", ["{}\n\nThanks, Nils Petermann", "I came on Monday. My boss is ill. {}", "{} Thanks!"]
-)
+@pytest.mark.parametrize("beside", ["{}\n\nThanks, Nils Petermann", "My boss is ill. {}", "{} Thanks!"])
 def test_names_beside_a_question_are_not_what_it_is_about(own, beside):
     asked = "What is the salary of a janitor?"
     program, _ = own("The salary of a janitor is 40,000.", reply=replies(answers={asked: "40,000"}), pick=False)

@@ -34,7 +34,7 @@ def test_it_answers_in_every_way_that_the_program_does(compiled, tmp_path):
     assert str(list(compiled.stream("Who is it?"))[-1]) == "Answered: Ann"
     assert compiled.as_tool().func("Who is it?").startswith("Ann")
     with pytest.raises(ConfigurationError, match=r"is a folder: keqa\.load\(folder, retriever, lms\) loads"):
-        compiled.load(tmp_path)
+        compiled.load(tmp_path, False)
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = compiled.no_such_thing
 

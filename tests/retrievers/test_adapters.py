@@ -90,6 +90,12 @@ class Search(dspy.Module):
         return dspy.Prediction(passages=TEXTS[:k])
 
 
+class SearchOfItsOwn(Search):
+    def __init__(self) -> None:
+        super().__init__()
+        self.forward = lambda query: dspy.Prediction(passages=TEXTS)
+
+
 def embedder(queries: Sequence[str]) -> np.ndarray:
     return np.array([[float(name in query) for name in ("Ann", "Bo", "Cleo")] for query in queries]) + 0.1
 
@@ -125,6 +131,7 @@ def test_a_retriever_stays_what_it_is_and_search_many_is_added(retriever):
         lambda query: iter(TEXTS),
         VectorStore(),
         Search(),
+        SearchOfItsOwn(),
     ],
 )
 def test_what_is_called_with_and_without_a_number_gives_as_many_as_are_asked_for(source, caplog):

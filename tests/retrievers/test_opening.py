@@ -49,8 +49,12 @@ def test_folders_and_what_a_comma_joins(tmp_path, passages):
 def test_where_no_passage_has_a_word_of_a_query_its_words_may_be_mistyped(tmp_path, passages):
     build_index(passages, tmp_path / "index")
     found = open_index(tmp_path / "index")
-    assert [[hit.passage.id for hit in found.search(query)] for query in ("zebar strpies", "zera", "zebbrra")] == [
+    assert [
+        [hit.passage.id for hit in found.search(query)]
+        for query in ("zebar strpies", "zera", "zebbrra", "zebar quarkk violette")
+    ] == [
         ["p4"],
+        [],
         [],
         [],
     ]
