@@ -41,6 +41,7 @@ Distances: TypeAlias = NDArray[np.float64]
 """A row for each text that is looked for, a column for each sentence."""
 
 _LEAST = 1e-12
+_QUOTED = re.compile(r"\A(\*\*|[`\"'])(.*)\1\Z", re.DOTALL)
 
 
 def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
@@ -186,9 +187,6 @@ def triples_of(prediction: dspy.Prediction) -> list[str]:
     """The triples of a reply, each once, with bars between their parts, however these were parted."""
     found = (_with_bars(str(triple).strip()) for triple in prediction.triples or ())
     return list(dict.fromkeys(triple for triple in found if any(char.isalnum() for char in triple)))
-
-
-_QUOTED = re.compile(r"\A(\*\*|[`\"'])(.*)\1\Z", re.DOTALL)
 
 
 def _with_bars(triple: str) -> str:
