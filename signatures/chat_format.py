@@ -55,9 +55,9 @@ _FURTHER = re.compile(
     r"confidence|notes?)\b|(?:explanation|reasoning|rationale|justification|evidence|sources?|confidence):)",
     re.IGNORECASE,
 )
-# What may stand alone, and what is none then: more than four words, structure, a question, a label, a broken-off line.
+# What may stand alone, and what is none then: more than three words, structure, a question, a label, a broken-off line.
 _ALONE = ("answer", "confidence")
-_NO_ANSWER = re.compile(r"(?i).{61}|(?:\S+ +){4}\S|\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z")
+_NO_ANSWER = re.compile(r"(?i).{61}|(?:\S+ +){3}\S|\[\[|##|[\n`{}<>?？…]|\.\.|[:：](?!\d)|\A\[|,\Z|\A(?:the )?answer\Z")
 
 
 class ReplyField(NamedTuple):
