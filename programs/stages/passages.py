@@ -68,6 +68,11 @@ class AskedQuiz:
         return self.what.question
 
     @property
+    def query(self) -> str:
+        """The quiz as it was searched for, in the language of the documents."""
+        return self.queries[-1] if self.queries else self.text
+
+    @property
     def place(self) -> dict[str, Any]:
         quiz = self.quiz
         return {"index": quiz.index, "text": quiz.text, "resolved": self.text, "depends_on": list(quiz.depends_on)}
@@ -147,7 +152,7 @@ class PassageReading:
             asked.passages = _with_words_of(str(answer), asked, picked)
             self._report_kept(asked)
         supported = answered and asked.fields.get("supported") is not False
-        contested = contradicting(text, asked.passages, answer if supported else None)
+        contested = contradicting(asked.query, asked.passages, answer if supported else None)
         if supported and not contested:
             return answer, "passages"
         memory = None if asked.found is None else asked.found.leading
@@ -193,7 +198,7 @@ class PassageReading:
             verdicts = await self.picking.acall(text, hits, asked.quiz.index, **judging)
         verdicts = self._with_top(verdicts)
         if self.documents is not None:
-            verdicts = without_older(text, self._reread(text, verdicts, self.documents))
+            verdicts = without_older(asked.query, self._reread(asked.query, verdicts, self.documents))
         if settings.extract_sentences is None:
             return verdicts
         return with_key_sentences(text, verdicts, settings.extract_sentences, self.selection.similarity)
@@ -223,7 +228,7 @@ class PassageReading:
         """
         verdicts = unjudged(hits, "not read: of too many, the first were")
         if self.documents is not None:
-            verdicts = without_older(asked.text, verdicts)
+            verdicts = without_older(asked.query, verdicts)
         doubted = self.picking.doubted(hits)
         places = [place for place, one in enumerate(verdicts) if one.kept]
         asked.passages = with_cited(verdicts, places, 0, (), "")
@@ -239,7 +244,7 @@ class PassageReading:
 
     async def _cited_among(self, asked: AskedQuiz, order: Sequence[int], citing: Citing) -> str | None:
         """The answer that one call gives of the passages at some places; None where they do not tell."""
-        text, number, documents = asked.text, asked.quiz.index, self.documents
+        number, documents = asked.quiz.index, self.documents
         passages = [asked.passages[place].passage for place in order]
         shown = [self._shown(one) for one in passages]
         try:
@@ -254,7 +259,7 @@ class PassageReading:
             return None
         why = "cited for an answer"
         if documents is not None and asked.what.answer_type == "short" and not is_abstention(answer):
-            found = carrying(answer, text, passages[:read], cited)
+            found = carrying(answer, asked.query, passages[:read], cited)
             if found is not None:
                 cited, why = found, "has the words of the answer, which does not cite it"
         asked.passages = with_cited(asked.passages, order, read, cited, why)
@@ -324,9 +329,9 @@ class PassageReading:
 
 def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:
     """The passages found, kept where they have the words of an answer: nobody judged them, nor cited any."""
-    found, why = carrying(answer, asked.text, read, ()) if asked.what.answer_type == "short" else None, "has its words"
+    found, why = carrying(answer, asked.query, read, ()) if asked.what.answer_type == "short" else None, "has its words"
     if found is None:
-        found, why = speaking(answer, asked.text, read), "speaks of it"
+        found, why = speaking(answer, asked.query, read), "speaks of it"
     order = [place for place, one in enumerate(asked.passages) if one.kept]
     return asked.passages if found is None else with_cited(asked.passages, order, len(order), found, why)
 

@@ -109,6 +109,16 @@ def test_documents_in_another_language_are_searched_in_theirs(own, asked, passag
     assert (program.retriever.queries, engine.count["TranslateQuery"]) == (searched, len(searched) - 1)
 
 
+def test_the_older_of_two_versions_is_left_out_in_whatever_language_one_asks(own):
+    said = replies(TranslateQuery={"translated": "What is the hotel limit?"})
+    program, _ = own(reply=said, settle="reading", pick=False)
+    for date, limit in (("2023-01-15", 120), ("2025-02-01", 150)):
+        text = f"The hotel limit is {limit} euros a night."
+        program.retriever.passages.append(Passage(date, "Travel policy", text, Place("policy.md", None, "", date)))
+    passages = program("Wie hoch ist die Hotelgrenze?").record.quizzes[0].passages
+    assert [(one.older_than, one.kept) for one in passages] == [("2025-02-01", False), ("", True)]
+
+
 def test_a_question_that_cannot_be_translated_is_searched_for_as_it_is(own):
     asked = "Wie viel Gehalt bekommt ein Hausmeister?"
     said = replies(answers={asked: "40,000"}, TranslateQuery={}, JudgeSupport={"support": "fully"})
