@@ -154,6 +154,8 @@ def main() -> int:
     done = verdicts(folder)
     left = [name for name in names if done[name] is None]
     print(f"{len(done)} mutants, {len(names)} drawn, {len(left)} to run; see {log}")
+    if not names:
+        return 1
     if left and (code := mutmut(folder, left, log=log)):
         print(f"mutmut ended with {code}: see {log}")
         return 1
