@@ -186,6 +186,7 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     assert demos["picking.judge"] == (0, 0)
     assert report.reference == {"helpful": 12, "harmful": 12}
     assert (report.trained_on, report.validated_on) == (6, 4)
+    assert (report.cost_per_retrieval, report.cost_per_call) == (0.1, 0.0)
     assert report.gain.excludes_zero
     assert report.spent.calls == len(world.engine.calls) > 100
     assert report.spent.prompt_tokens == 10 * report.spent.calls
