@@ -50,7 +50,7 @@ class Loaded:
     unread: tuple[str, ...] = ()
 
     @property
-    def said(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """What is wrong with records, and which fields mean nothing, by the name of the file alone."""
         wrong = [str(one if one.path is None else replace(one, path=Path(one.path.name))) for one in self.problems]
         unread = names_of(self.unread)

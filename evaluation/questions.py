@@ -70,7 +70,7 @@ def of_name(
     title = Path(name).name if known is None else benchmark
     chinese = known is not None and known.language == "zh"
     settings = merged(_CHINESE if chinese else {}, {} if known is None or known.multi_hop else _ONE_HOP)
-    return Questions(title, split or "", seed, loaded.examples[:limit], loaded.said, settings, loaded.left_out)
+    return Questions(title, split or "", seed, loaded.examples[:limit], loaded.remarks, settings, loaded.left_out)
 
 
 def of_training(
@@ -92,7 +92,7 @@ def of_training(
         loaded = load(source, split=None if whole else split or "train", sample=sample, seed=seed)
         before = f"{name}/" if len(sources) > 1 else ""
         found += [replace(one, id=f"{before}{one.id}", one_hop=not benchmark.multi_hop) for one in loaded.examples]
-        problems += loaded.said
+        problems += loaded.remarks
         left_out.update(loaded.left_out)
     return Questions("+".join(names), split or "train", seed, found, problems, {}, left_out)
 

@@ -192,7 +192,7 @@ def _read(source: Questions, what: str) -> tuple[list[Example], list[str]]:
     if not reading.examples:
         details = "".join(f"\n  {problem}" for problem in reading.problems[:5])
         raise InputError(f"no {what} question can be used{details}")
-    return reading.examples, [f"{what}: {said}" for said in reading.said]
+    return reading.examples, [f"{what}: {one}" for one in reading.remarks]
 
 
 def _asked(example: Example) -> str:

@@ -40,7 +40,7 @@ _ROWS = ("triples", "rows")
 _NUMBERED = re.compile(
     r"(?im)(?=.*[0-9])(?!(?s:.*)[0-9]\.[0-9])(?:^[^\S\n]*[-•]\s|[\s\[\]()*\"'#.,;&]|passages?\b|and\b|[0-9]{1,3}(?![0-9]))*+"
 )
-# The number of a passage with its title or with what it tells, and with its verdict.
+# The number of a passage with its title or a summary of it, and with its verdict.
 _POINT = r"\s*(?:[-*•]\s+)?[*_]*"
 _TITLE = r"(?:\s*[(:–—-][*_]*\s*[^\s\d](?:(?!passage\s*\d)[^\[\]])*)?"
 _POINTER = re.compile(rf"{_POINT}(?:passage\s*\[?|\[)(\d{{1,3}})\]?[*_]*{_TITLE}", re.I)
@@ -206,13 +206,8 @@ def _unwrapped(value: str, name: str) -> str:
     found = _loaded(value)
     if isinstance(found, dict):
         values, numbers = [*found.values()], [re.sub(r"\D", "", key) for key in found]
-        found = (
-            values
-            if numbers == [str(at) for at in range(1, len(values) + 1)]
-            else values[0]
-            if len(values) == 1
-            else None
-        )
+        numbered = numbers == [str(at) for at in range(1, len(values) + 1)]
+        found = values if numbered else values[0] if len(values) == 1 else None
     texts = []
     for one in found if isinstance(found, list) else []:
         parts = [*one.values()] if isinstance(one, dict) else one if isinstance(one, list) else [one]
@@ -239,7 +234,7 @@ def _numbers(value: str) -> str:
 
 
 def _verdicts(value: str, name: str) -> str:
-    """Verdicts by number as JSON, where each line is one: “Passage 1: yes, it tells”."""
+    """Verdicts by number as JSON, where each line is one: “Passage 1: yes, it helps”."""
     found, pairs = _loaded(value), list[tuple[str, Any]]()
     if isinstance(found, dict):
         pairs = [*found.items()]

@@ -153,7 +153,7 @@ class SourceOptions:
         chosen: list[Any] | None = None
         if self.train is not None:
             reading = read_examples(self.train)
-            learned, problems = list(reading.examples), reading.said
+            learned, problems = list(reading.examples), reading.remarks
         elif self.data:
             found = of_training(self.data, split=self.split, sample=self.sample, seed=seed)
             learned, problems = list(found.examples), list(found.problems)
@@ -164,7 +164,7 @@ class SourceOptions:
         if self.val is not None:
             reading = read_examples(self.val)
             chosen = list(reading.examples)
-            problems += reading.said
+            problems += reading.remarks
         return learned[: self.limit], None if chosen is None else chosen[: self.val_limit], problems, own
 
 

@@ -97,7 +97,7 @@ class Answers:
         except Exception as error:
             kind = "setting" if isinstance(error, KeqaError) else "fault"
             if isinstance(error, StageError):
-                # Of a stream that has begun, the status tells nothing.
+                # A stream that has begun has the status of success.
                 kind = error.stage
                 log.error("no answer: %s in %s", error.cause, kind)
             self.metrics.failures.labels(kind).inc()

@@ -70,7 +70,7 @@ def other_language(question: str, passages: Sequence[Passage]) -> str | None:
     own = language_of(question)
     found = Counter(language_of_text(one.text, own) for one in passages)
     main = max(found, key=found.__getitem__, default="en")
-    # A question without any word that tells its language is taken for English.
+    # A question without any word of a known language is taken for English.
     return None if own in found or own == main or (own == "en" and language_of_text(question, main) != own) else main
 
 

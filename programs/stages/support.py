@@ -99,7 +99,7 @@ _REMARKS = 5
 _ENDING = 2
 UNREADABLE = "the judge said nothing that can be read"
 """What is said of a judge whose replies are of no use."""
-# What is not so is not told by a passage that says that it is so.
+# A passage that says that something is so does not support an answer that it is not.
 _NEGATIONS = frozenset(
     "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
 )
@@ -212,7 +212,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
         return "the passages have its number and its words apart"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
-        # "Not more than 120 euros" tells the value.
+        # "Not more than 120 euros" has the value.
         return ""
     lacks = {one: len(words_lacking(answer, [one])) for text in passages for one in sentences_of(text)}
     nearest = [one for one, count in lacks.items() if count == min(lacks.values())]

@@ -27,7 +27,7 @@ def test_all_fields_of_jsonl_and_csv(write_json):
     cells = "q1,Which?,A,choice,Ann|Bo,Who is Ann?|Is #1 old?,a woman|yes,x\n"
     read = read_examples(write_json("own.csv", header + cells + "q2,Who?,,,,,,\n"))
     assert read.examples == [example]
-    assert read.said == ["own.csv, line 3: there is no answer", "fields from which nothing is read: note"]
+    assert read.remarks == ["own.csv, line 3: there is no answer", "fields from which nothing is read: note"]
 
 
 @pytest.mark.parametrize(
