@@ -1,6 +1,7 @@
 """What the servers that play a language model have in common: a quiet HTTP server on a free port of this machine."""
 
 import json
+import socket
 import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ class LocalServer(ThreadingHTTPServer):
     request_queue_size = 512
 
     def __init__(self, handler: type["LocalHandler"], owner: Any) -> None:
+        self._open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), handler)
         self.owner = owner
         self.address = f"http://127.0.0.1:{self.server_address[1]}/v1"
@@ -22,9 +24,21 @@ class LocalServer(ThreadingHTTPServer):
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop, and hang up: by a connection that a client keeps, this server would answer for the next on its port."""
         self.shutdown()
         self.server_close()
         self._thread.join()
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news in a test of faults."""

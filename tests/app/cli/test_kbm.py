@@ -61,7 +61,9 @@ def test_rows_draws_and_tables_and_what_is_finished_is_not_asked_again(run, tmp_
     assert priced["boundary model, closed-book drawn 5 times"]["LM calls most"] == 24 * 5
     assert run.server.count == 0
 
-    found = run().json()
+    ended = run()
+    assert "failed" not in ended.err
+    found = ended.json()
     assert list(found) == [
         *("kbm-table1", "kbm-table5", "kbm-figure4", "kbm-figure8", "kbm-figure6", "kbm-figure9"),
         *("kbm-figure7", "kbm-figure2", "kbm-thresholds", "kbm-first-figure2"),
