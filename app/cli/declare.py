@@ -275,7 +275,9 @@ class WholeNames(TyperCommand):
         console = results()
         usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
         console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(usage)}", style="bold"), 1))
-        paragraphs = [" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n")]
+        parts = (self.help or "").split("\n\n")
+        # What is indented is a file to copy.
+        paragraphs = [part if part.startswith(" ") else " ".join(part.split()) for part in parts]
         for style, text in zip(["", *["dim"] * len(paragraphs)], paragraphs, strict=False):
             console.print(Padding(Text(text, style=style), (0, 1, 1, 1)))
         panels: dict[str, list[tuple[str, str]]] = {}
