@@ -46,8 +46,11 @@ class About:
     tried: tuple[Any, ...] = ()
 
 
-def _switch(option: str) -> About:
-    return About(option, "as compiled, or off", tuned=True, tried=(False, True))
+_OWN = "of ask, chat and serve over an index of your own"
+
+
+def _switch(option: str, own: str = "") -> About:
+    return About(option, f"as compiled, or off{own and f'; {_OWN}, {own}'}", tuned=True, tried=(False, True))
 
 
 WaysOut = Literal["say", "guess", "raise"]
@@ -109,7 +112,7 @@ class DeclaredKeqa(CommonSettings):
         About(
             "Answer from memory alone (draft), by one search and one reading, or by quizzes; cascade goes from one to "
             "the next where --chooser finds it worth the cost; without one, to quizzes where reading gives no answer.",
-            "quizzes; of ask, chat and serve over an index of your own, cascade",
+            f"quizzes; {_OWN}, cascade",
             tried=("draft", "reading", "quizzes", "cascade"),
         ),
     ] = "quizzes"
@@ -138,7 +141,7 @@ class DeclaredKeqa(CommonSettings):
         bool,
         About(
             "Read only the passages that are judged to help, or cited; without it, all that were found.",
-            "on, or as compiled; of ask, chat and serve over an index of your own, off",
+            f"on, or as compiled; {_OWN}, off",
             tuned=True,
             tried=(True, False),
         ),
@@ -151,7 +154,8 @@ class DeclaredKeqa(CommonSettings):
     listwise: Annotated[bool, _switch("Judge the passages of a quiz in one call, and not each by itself.")] = False
     """Those that the reply says nothing of are judged by themselves."""
     draft: Annotated[
-        bool, _switch("Write a draft answer with each quiz, in the same call, and examine the quiz by it alone.")
+        bool,
+        _switch("Write a draft answer with each quiz, in the same call, and examine the quiz by it alone.", "on"),
     ] = False
     """A quiz is known where its draft's probability, or what the gate makes of that draft, reaches the threshold; where
     the LM gives no probabilities, wherever it gives a draft. It has no effect without decomposition or examination."""
@@ -170,7 +174,8 @@ class DeclaredKeqa(CommonSettings):
         bool,
         _switch(
             "Read a question that was taken apart over what was found for it and all its quizzes, for its answer, and "
-            "summarize theirs only where that tells nothing or memory answered one."
+            "summarize theirs only where that tells nothing or memory answered one.",
+            "on",
         ),
     ] = False
     """The 8 best of the 3 best passages of each search are read. Where guesses are not wanted, all quizzes must have an
@@ -184,7 +189,7 @@ class DeclaredKeqa(CommonSettings):
         Further,
         About(
             "Further passages to read for the whole question, found with the best one beside it; 0: none.",
-            "as compiled, or 0; of ask, chat and serve over an index of your own, 3",
+            f"as compiled, or 0; {_OWN}, 3",
             tried=(0, 3),
         ),
     ] = 0

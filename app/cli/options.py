@@ -229,7 +229,8 @@ def _of_settings() -> list[tuple[str, Any, Any]]:
             switch = f"no_{name}" if getattr(DeclaredKeqa, name) else name
             made.append((switch, bool, option(one.option, default=False)))
         else:
-            least = next((kind(mark.limits.get("ge", 0)) for mark in marks if isinstance(mark, Bounds)), None)
+            limits = next((mark.limits for mark in marks if isinstance(mark, Bounds)), {})
+            least = kind(limits["ge"]) if "ge" in limits else None
             made.append((name, kind | None, option(one.option, shown=shown, min=least)))
     return made
 
@@ -333,7 +334,7 @@ class QuestionOptions:
         "Your own .jsonl, .json or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.", "-q", place=":"
     )
     data: Path | None = option("Folder of the benchmark's files; the Hugging Face hub by default.")
-    split: str | None = option("Which part of them.", shown="test, or what papers report")
+    split: str | None = option("Which part of them.", shown="test, or what papers report; of boundary collect, train")
     sample: int | None = option("Draw so many, by --seed.", min=1)
     seed: int = option("Of the sample.", default=0)
     limit: int | None = option("The first so many.", min=1)

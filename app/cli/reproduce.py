@@ -171,7 +171,8 @@ def reproduce(
     ),
     listed: bool = option("List what can be reproduced.", "--list", default=False),
     out: Path | None = option(
-        "Folder of the run files, with which a stopped command resumes; temporary by default.", "-o"
+        "Folder of the run files, with which a stopped command resumes; temporary by default, runs/NAME of a preset.",
+        "-o",
     ),
     as_json: bool = AS_JSON,
     models: Annotated[LanguageModels, PRESETS],
