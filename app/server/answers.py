@@ -252,7 +252,9 @@ class FolderSync:
             except Exception as error:
                 problem = type(error).__name__
                 if problem != self._problem and isinstance(error, KeqaError):
-                    log.error("the index cannot be brought in step with its folder (%s): keqa index sync says", problem)
+                    log.error(
+                        "the index cannot be brought in step with its folder (%s): keqa index sync says why", problem
+                    )
                 elif problem != self._problem:
                     log_fault(error)
             self._problem = problem
