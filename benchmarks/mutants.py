@@ -3,7 +3,7 @@
     make mutants, or
     python benchmarks/mutants.py [--mutants 300] [--seed 0] [--folder build/mutants] [ROOM ...]
 
-mutmut changes the code of five rooms (evaluation, metrics, optimize, programs, retrievers) in some 40,000 small ways,
+mutmut changes the code of five rooms (evaluation, metrics, optimize, programs, retrievers) in some 50,000 small ways,
 one at a time. Some of them, drawn at random, are put before the unit tests that reach each, and those that none noticed
 before the tests with language models, servers and other processes of the part that they stand in; what no test noticed
 is printed. Changes of the wording of a message, of the type in a `cast` and of whether a zip is strict are not drawn.
