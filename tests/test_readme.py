@@ -100,7 +100,12 @@ def test_every_method_is_described():
 
 
 def test_every_link_within_the_repository_leads_somewhere():
-    pages = [(ROOT, README), (ROOT, CONTRIBUTING), *((ROOT / "docs", text) for text in DOCS.values())]
-    for folder, text in pages:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
-            assert (folder / target).exists(), target
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / name for name in DOCS)):
+        text = page.read_text(encoding="utf-8")
+        assert [one for one in re.findall(r"`(?:pytest )?(tests/[^` ]+\.py)", text) if not (ROOT / one).exists()] == []
+        for target, anchor in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text):
+            there = page.parent / target if target else page
+            assert there.exists(), target
+            headings = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE) if anchor else ()
+            found = [re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", one).lower()) for one in headings]
+            assert not anchor or anchor in found, f"{page.name}: {target}#{anchor}"
