@@ -3,7 +3,7 @@
     python docs/screenshots.py [RUNS]
 
 RUNS is what `keqa compare closed-book rag keqa --testbed --out RUNS` left; it is made where it is not there. Chromium
-must be installed, and `pip install 'keqa[dev,plots]'`. Look at the pictures before they are committed.
+must be installed, and `pip install -e '.[dev]'`. Look at the pictures before they are committed.
 """
 
 from __future__ import annotations
