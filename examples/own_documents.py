@@ -4,7 +4,7 @@
 
 Without arguments it writes a folder of its own with pages of the testbed, the fictional encyclopedia that comes with
 KEQA, and asks the language model that comes with it. A model of yours is named by its LiteLLM string, such as
-``openai/gpt-4o-mini``; reading a folder needs ``pip install 'keqa[documents]'``.
+``openai/gpt-4o-mini``; reading a folder needs ``pip install -e '.[documents]'``.
 """
 
 import sys
