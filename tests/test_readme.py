@@ -71,6 +71,10 @@ def test_the_example_of_retrieval_by_words_and_by_meaning_runs(run):
     assert "planted in 1702 by Ida Holm" in " ".join(run(*commands(script)).split())
 
 
+def test_what_is_out_of_reach_of_real_models_is_printed_from_what_ships(run):
+    assert "1.5b-instruct nq Interval(mean=-0.053" in run(sys.executable, "-c", blocks("python", DOCS["real.md"])[0])
+
+
 def test_the_readme_is_read_in_one_go():
     assert README.count("\n") <= 160
 

@@ -229,7 +229,7 @@ def _of_settings() -> list[tuple[str, Any, Any]]:
             switch = f"no_{name}" if getattr(DeclaredKeqa, name) else name
             made.append((switch, bool, option(one.option, default=False)))
         else:
-            limits = next((mark.limits for mark in marks if isinstance(mark, Bounds)), {})
+            limits: Mapping[str, Any] = next((mark.limits for mark in marks if isinstance(mark, Bounds)), {})
             least = kind(limits["ge"]) if "ge" in limits else None
             made.append((name, kind | None, option(one.option, shown=shown, min=least)))
     return made
