@@ -17,7 +17,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.calls.ask import DRAW, ask, runs_in_process
+from keqa.programs.calls.ask import DRAW, ask, needs_seed, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, in_thread, note, within
@@ -361,7 +361,7 @@ class Examination(Stage):
             config["top_p"] = self.top_p
         if count > 1:
             config["n"] = count
-        elif runs_in_process(self.quiz.lm or dspy.settings.lm):
+        if needs_seed(self.quiz.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
             prediction = await self._sampled(found, config)

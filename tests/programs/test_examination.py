@@ -262,6 +262,14 @@ def test_one_request_is_for_servers_that_take_it_and_draws_far_from_random(
     assert ["n" in config for _, _, config in session.asked] == [requests < tries] * requests
 
 
+def test_draws_of_a_server_that_is_sent_a_seed_have_seeds_of_their_own(monkeypatch):
+    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: False)
+    stage, session = Examination(3, CertaintyGate()), OneRequest()
+    stage.set_lm(dspy.LM("openai/served", seed=7))
+    session.examine(stage)
+    assert len({config["seed"] for _, _, config in session.asked} - {7}) == 3
+
+
 class OwnGate:
     """A gate that a user wrote, which says what it is told."""
 
