@@ -148,6 +148,13 @@ def test_sentences(text, parts):
         ("−3", "3", False, False),
         ("Na", "na", True, True),
         ("Na+", "Na", False, False),
+        # Nor are those its equal that punctuation alone tells apart, which SQuAD's normalisation drops.
+        ("2:1", "21", False, True),
+        ("1/2", "12", False, True),
+        ("< 5", "> 5", False, True),
+        ("A-", "A", False, True),
+        ("1,000.5", "1000.5", True, True),
+        (".5", "0.5", True, True),
     ],
 )
 def test_symbols_that_tell_answers_apart(first, second, same, em):
