@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,8 @@ from keqa.signatures.keqa import AnswerQuiz, JudgeConsistency
 
 _FAR_FROM_RANDOM = 0.15
 _UNDECIDED = Verdict(False)
+# "Which city do you mean?" and "Please provide more context."; titles have capitals: "Can You Ever Forgive Me?".
+_ASKS_BACK = re.compile(r"[^.!?]*\byou\b[^.!?]*\?\W*\Z|Please [a-z]")
 
 
 @dataclass
@@ -441,11 +444,12 @@ class Examination(Stage):
 
 
 def _mark_abstention(draw: Draw, quiz: str, choices: Sequence[str]) -> None:
-    """An abstention is a refusal, nothing, or the quiz once more."""
+    """An abstention is a refusal, nothing, the quiz once more, or a question back."""
     text = draw.text
     if text is not None:
         empty = says_nothing(text, brackets=False) or same_answer(text, quiz)
-        draw.abstained = is_abstention(text, choices) or empty
+        asks_back = _ASKS_BACK.match(text) is not None and text not in choices
+        draw.abstained = is_abstention(text, choices) or empty or asks_back
 
 
 def _by_probability(draft: Draw, threshold: Fraction) -> Verdict:

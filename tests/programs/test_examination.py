@@ -159,10 +159,11 @@ def test_a_failure_is_marked_where_it_could_have_come_out_otherwise(draws, gate,
     assert told == [said] * noted
 
 
-def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
-    kinds = (("choice", ("Known", "Unknown")), ("short", ()))
-    found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
-    assert [(one.known, one.leading) for one in found] == [(True, "Unknown"), (False, None)]
+@pytest.mark.parametrize("text", ["Unknown", "Which city do you mean?", "Please provide more context."])
+def test_what_says_or_asks_that_it_is_unknown_is_an_answer_where_it_is_among_the_choices(text):
+    kinds = (("choice", ("Known", text)), ("short", ()))
+    found = [examine(Scripted([text] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
+    assert [(one.known, one.leading) for one in found] == [(True, text), (False, None)]
 
 
 # With a language model.
