@@ -74,7 +74,7 @@ def build_lm(
         num_retries: Attempts after the first, for errors that may pass. A server that asks to wait (Retry-After) is
             given what it asks for, up to `keqa.lms.faults.LONGEST_WAIT` seconds; beyond them the call fails at once.
         cache: Whether DSPy may answer from its cache.
-        **kwargs: Passed on to the LM with each call.
+        **kwargs: Passed on to the LM with each call, but for a `seed` where samples are drawn: each has one of its own.
 
     Returns:
         An LM that is ready to be called; one in this process has its weights loaded.

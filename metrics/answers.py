@@ -45,6 +45,9 @@ _HIDDEN = {ord(symbol): 0xE000 + place for place, symbol in enumerate("-.+#*")} 
 _SHOWN = {hidden: symbol for symbol, hidden in _HIDDEN.items() if symbol != 0x2212}
 _DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·•・‧〝〞〜")
 _UNIT = re.compile(r"[$€£¥₹]\s*(?=[\d.])|(?<=\d)\s*[$€£¥₹%‰]")
+# What tells numbers and grades apart that differ in punctuation alone: 2:1 and 21, < 5 and > 5, A- and A.
+_NUMBER = re.compile(r"\d+|[<>]|(?<=[^\W\d_])-(?!\w)")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 _YES = frozenset(
     """
@@ -185,8 +188,10 @@ def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -
 
 
 def same_answer(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
-    """Whether two answers are equal after normalisation, and in their units: neither 5 % nor $5 is 5."""
-    return _equal(first, second, answer_type, choices) and (answer_type != "short" or _units(first) == _units(second))
+    """Whether two answers are equal after normalisation, and in units and numbers: neither 5 % is 5, nor 2:1 21."""
+    return _equal(first, second, answer_type, choices) and (
+        answer_type != "short" or all(told(first) == told(second) for told in (_units, _numbers))
+    )
 
 
 def _equal(first: str, second: str, answer_type: str, choices: Sequence[str]) -> bool:
@@ -196,6 +201,10 @@ def _equal(first: str, second: str, answer_type: str, choices: Sequence[str]) ->
 
 def _units(text: str) -> list[str]:
     return [unit.strip() for unit in _UNIT.findall(unicodedata.normalize("NFKC", text))]
+
+
+def _numbers(text: str) -> list[str]:
+    return _NUMBER.findall(_THOUSANDS.sub("", _LEADING_POINT.sub("0.", unicodedata.normalize("NFKC", text))))
 
 
 def exact_match(

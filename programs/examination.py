@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.calls.ask import DRAW, ask, runs_in_process
+from keqa.programs.calls.ask import DRAW, ask, needs_seed, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
 from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, in_thread, note, within
@@ -41,6 +42,8 @@ from keqa.signatures.keqa import AnswerQuiz, JudgeConsistency
 
 _FAR_FROM_RANDOM = 0.15
 _UNDECIDED = Verdict(False)
+# "Which city do you mean?" and "Please provide more context."; titles have capitals: "Can You Ever Forgive Me?".
+_ASKS_BACK = re.compile(r"[^.!?]*\byou\b[^.!?]*\?\W*\Z|Please [a-z]")
 
 
 @dataclass
@@ -361,7 +364,7 @@ class Examination(Stage):
             config["top_p"] = self.top_p
         if count > 1:
             config["n"] = count
-        elif runs_in_process(self.quiz.lm or dspy.settings.lm):
+        if needs_seed(self.quiz.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
             prediction = await self._sampled(found, config)
@@ -441,11 +444,12 @@ class Examination(Stage):
 
 
 def _mark_abstention(draw: Draw, quiz: str, choices: Sequence[str]) -> None:
-    """An abstention is a refusal, nothing, or the quiz once more."""
+    """An abstention is a refusal, nothing, the quiz once more, or a question back."""
     text = draw.text
     if text is not None:
         empty = says_nothing(text, brackets=False) or same_answer(text, quiz)
-        draw.abstained = is_abstention(text, choices) or empty
+        asks_back = _ASKS_BACK.match(text) is not None and text not in choices
+        draw.abstained = is_abstention(text, choices) or empty or asks_back
 
 
 def _by_probability(draft: Draw, threshold: Fraction) -> Verdict:

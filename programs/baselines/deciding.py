@@ -20,7 +20,7 @@ from keqa.programs.baselines.base import (
     verdicts,
 )
 from keqa.programs.boundary import BoundaryError, Judgement, LightModel
-from keqa.programs.calls.ask import DRAW, ask, runs_in_process
+from keqa.programs.calls.ask import DRAW, ask, needs_seed
 from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.session import gather, in_thread, note, noted
@@ -136,7 +136,7 @@ class Rephrasing(Stage):
     async def _draw(self, asked: Question, position: str, temperature: float, seed: int) -> str:
         identity = draw_identity(seed, asked, position)
         config: dict[str, Any] = {"temperature": temperature, "rollout_id": identity}
-        if runs_in_process(self.rephrase.lm or dspy.settings.lm):
+        if needs_seed(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         with noted("rephrase", "left the rephrasing out"):
             reply = await ask(self.rephrase, "rephrase", draws=DRAW, config=config, question=asked.question)

@@ -344,8 +344,13 @@ async def _called(
 
 
 def runs_in_process(lm: Any) -> bool:
-    """Whether an engine object generates here, which needs a seed to sample again."""
+    """Whether an engine object generates here."""
     return not isinstance(getattr(lm, "_engine_spec", "none"), str)
+
+
+def needs_seed(lm: Any) -> bool:
+    """Whether to sample again takes another seed: in an engine here, and where a server is sent one with each call."""
+    return runs_in_process(lm) or (getattr(lm, "kwargs", None) or {}).get("seed") is not None
 
 
 def rollout_of(lm: Any) -> Any:
@@ -364,7 +369,7 @@ def is_rollout(lm: Any, own: Any) -> bool:
 
 def _settings(config: dict[str, Any], attempt: int, lm: Any) -> dict[str, Any]:
     """The settings of a call: further attempts draw; each rollout draws samples of its own, and the same ones again."""
-    found, seeded = dict(config), runs_in_process(lm)
+    found, seeded = dict(config), needs_seed(lm)
     if attempt:
         found |= {"temperature": _AGAIN_AT, "rollout_id": attempt} | ({"seed": attempt} if seeded else {})
     if (rollout := rollout_of(lm)) is not None:

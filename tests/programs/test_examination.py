@@ -159,10 +159,11 @@ def test_a_failure_is_marked_where_it_could_have_come_out_otherwise(draws, gate,
     assert told == [said] * noted
 
 
-def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
-    kinds = (("choice", ("Known", "Unknown")), ("short", ()))
-    found = [examine(Scripted(["Unknown"] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
-    assert [(one.known, one.leading) for one in found] == [(True, "Unknown"), (False, None)]
+@pytest.mark.parametrize("text", ["Unknown", "Which city do you mean?", "Please provide more context."])
+def test_what_says_or_asks_that_it_is_unknown_is_an_answer_where_it_is_among_the_choices(text):
+    kinds = (("choice", ("Known", text)), ("short", ()))
+    found = [examine(Scripted([text] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
+    assert [(one.known, one.leading) for one in found] == [(True, text), (False, None)]
 
 
 # With a language model.
@@ -260,6 +261,14 @@ def test_one_request_is_for_servers_that_take_it_and_draws_far_from_random(
     session = OneRequest("a", "a", "a")
     session.examine(Examination(tries, CertaintyGate(), temperature))
     assert ["n" in config for _, _, config in session.asked] == [requests < tries] * requests
+
+
+def test_draws_of_a_server_that_is_sent_a_seed_have_seeds_of_their_own(monkeypatch):
+    monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: False)
+    stage, session = Examination(3, CertaintyGate()), OneRequest()
+    stage.set_lm(dspy.LM("openai/served", seed=7))
+    session.examine(stage)
+    assert len({config["seed"] for _, _, config in session.asked} - {7}) == 3
 
 
 class OwnGate:
