@@ -84,7 +84,7 @@ def test_what_is_unsupported_is_marked_where_that_is_wanted(asked):
     prediction, _ = asked(POLICY, TRAINS, reply=replies({"text": text}), mark_unsupported=True)
     assert prediction.text == "Trains are paid in full [1]. Flights are paid [1]. (unsupported)"
     reply = replies({"items": "- Ann [1]\n- Zoe [1]"})
-    prediction, _ = asked("List everyone who works in Bremen.", "Ann works in Bremen.", reply=reply, mark_unsupported=True)
+    prediction, _ = asked(EVERYONE, "Ann works in Bremen.", reply=reply, mark_unsupported=True)
     assert prediction.text == "- Ann [1]\n- Zoe [1] (unsupported)"
 
 
