@@ -137,6 +137,11 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
             yield name
 
 
+def _all_made(folder: Path, rooms: Sequence[str]) -> bool:
+    files = (path for room in rooms for path in folder.glob(f"src/keqa/{room}/**/*.py"))
+    return all((folder / "mutants" / f"{path.relative_to(folder)}.meta").exists() for path in files)
+
+
 def main() -> int:
     known = {"rooms": ROOMS, "mutants": 300, "seed": 0, "folder": ROOT / "build" / "mutants", "fresh": False}
     given = options(__doc__, "rooms", **known)
@@ -147,9 +152,12 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         lay_out(folder, rooms)
     log = folder / "mutmut.log"
-    if not (folder / "mutants").exists():
-        # It makes all mutants before it looks for those that are named.
+    if not _all_made(folder, rooms):
+        # It makes all mutants before it looks for those that are named; what is made is kept where it is ended.
         mutmut(folder, ["none"], log=log)
+        if not _all_made(folder, rooms):
+            print(f"not all mutants were made: see {log}")
+            return 1
     names = list(drawn(folder, given.mutants, given.seed))
     done = verdicts(folder)
     left = [name for name in names if done[name] is None]

@@ -29,7 +29,7 @@ from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
-from keqa.programs.stage import RoleLMs, Stage
+from keqa.programs.stage import RoleLMs
 from keqa.signatures.chat_format import adapter
 from keqa.storage.journal import Journal
 
@@ -98,13 +98,11 @@ def lms_of(program: Program) -> RoleLMs | None:
     """The language models by role that a program is bound to, or that its predictors have got since; None without."""
     bound = program.lms
     found: dict[str, Any] = {}
-    for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
-        for name, role in stage.roles.items():
-            found.setdefault(role, getattr(stage, name).lm)
+    for predictor in program.predictors():
+        found.setdefault(getattr(predictor, "role", "task"), predictor.lm)
     if bound is None and not any(found.values()):
         return None
-    default = dspy.settings.lm if bound is None else bound.task
-    named = {role: found.get(role) or getattr(bound, role, None) or default for role in ROLES}
+    named = {role: found.get(role) or getattr(bound, role, dspy.settings.lm) for role in ROLES}
     return Roles(**named, boundary=getattr(bound, "boundary", None))
 
 

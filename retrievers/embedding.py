@@ -204,7 +204,7 @@ class HostedModel(EmbeddingModel):
                 batches.append([])
             # An empty text is refused.
             batches[-1].append(f"{prefix or ''}{text}" or " ")
-        with ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="keqa-embed") as pool:
+        with ThreadPoolExecutor(_IN_FLIGHT) as pool:
             parts = list(pool.map(self._ask, filter(None, batches)))
         rows = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
         if unit and rows.size:

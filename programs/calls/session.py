@@ -83,7 +83,7 @@ class CallLimiter:
             return await to_thread.run_sync(function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="keqa-call")
+                self._pool = ThreadPoolExecutor(self.workers)
             pool = self._pool
         return await asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, function)
 
@@ -111,7 +111,7 @@ class CallMeter(UsageTracker):
         """Begin with nothing; `parent` is told all as well, `step` is empty for a search or a call of no program."""
         super().__init__()
         self.parent, self.role, self.step = parent, role, step
-        self.started = self.seconds = 0.0
+        self.seconds = 0.0
         self.failed = False
         self.calls = self.samples = self.prompt = self.completion = 0
         # Of a search that a cache answered, how long it took when it was made.

@@ -144,7 +144,7 @@ class Generations:
         given = ({**action, "_index": alias, "_id": key(action["_id"])} for action in actions)
         # While two batches are sent, the next one is read.
         sent: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(2, thread_name_prefix="keqa-load") as pool:
+        with ThreadPoolExecutor(2) as pool:
             while batch := list(itertools.islice(given, BATCH)):
                 sent.append(pool.submit(self._send, batch, passing))
                 if len(sent) > 2:

@@ -142,7 +142,7 @@ def _is_above(row: Sequence[str], columns: int, head: Sequence[str]) -> bool:
     cells = sum(map(bool, row))
     if row[0].startswith("#") and cells != columns:
         return True
-    if cells != 1 or not row[0]:
+    if cells != 1:
         return False
     # A head may name the first of its two columns only: a title has several words, and a head no figures.
     padded_pair = len(row) > 1 and columns == 2

@@ -2,7 +2,6 @@
 
 import re
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -12,8 +11,9 @@ from fixtures.town import Town
 from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError, StageError, StorageError, TooManyFailuresError
+from keqa.lms import Roles
 from keqa.metrics.answers import f1
-from keqa.optimize.asking import Asking, Origins, Spending, silent
+from keqa.optimize.asking import Asking, Origins, Spending, lms_of, silent
 from keqa.optimize.dspy_optimizers import Student
 from keqa.optimize.failures import Failed, Failures, passing_cause
 from keqa.optimize.scoring import example_for_metrics
@@ -335,8 +335,13 @@ def test_what_no_question_escapes_is_raised_without_a_further_call_and_in_the_en
 
 def test_each_role_draws_as_the_optimizer_wants_on_its_own_model(setting, student):
     world = setting(train=1)
-    roles = SimpleNamespace(task=world.lm, consistency=world.lm.copy(), utility=world.lm.copy(max_tokens=99))
+    roles = Roles(world.lm, world.lm.copy(), world.lm.copy(max_tokens=99), world.lm.copy())
+    world.program.bind_lms(None)
+    world.program.picking.judge.set_lm(roles.utility)
+    with dspy.context(lm=world.lm):
+        assert lms_of(world.program) == Roles(world.lm, world.lm, roles.utility)
     world.program.bind_lms(roles)
+    assert lms_of(world.program) == roles
     wrapped, _ = student(world)
     assert wrapped.get_lm() is world.lm
     first = ask(wrapped, world.train[0])

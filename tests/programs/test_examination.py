@@ -185,6 +185,10 @@ def test_the_judge_is_asked_only_about_answers_that_differ(asking):
     assert engine.asked("JudgeConsistency") == [
         {"quiz": "Capital of Norway?", "first_answer": "Oslo city", "second_answer": "Oslo"}
     ]
+    stage, engine = asking(Replies(AnswerQuiz=lambda i, c: {"answer": next(drawn)}))
+    drawn = iter(["Oslo", "A", "a)", "A. Oslo", "oslo"])
+    assert stage(Question("Capital of Norway?", "choice", ("Oslo", "Bergen"))).known is True
+    assert engine.asked("JudgeConsistency") == []
 
 
 class OneRequest(Session):

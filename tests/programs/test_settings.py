@@ -110,6 +110,10 @@ def test_a_given_threshold_takes_the_place_of_any_gate():
     assert there_and_back(program, threshold="1/2").examination.gate == VoteGate(Fraction(1, 2))
     own = there_and_back(program, threshold="1/2", gate=NeverRetrieveGate()).examination.gate
     assert own == NeverRetrieveGate()
+    program.top_k = 1
+    assert program.gate == AlwaysRetrieveGate()
+    program.threshold = "1/2"
+    assert program.gate == VoteGate(Fraction(1, 2))
 
 
 def test_gold_answers_are_not_written_down_nor_is_a_gate_that_is_no_dataclass():

@@ -9,7 +9,7 @@ from fixtures.replies import Replies
 import keqa
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.programs.abstention import record_signals
-from keqa.programs.boundary.chooser import Features, Seen, read_chooser
+from keqa.programs.boundary.chooser import Chooser, Features, Seen, read_chooser
 from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.fingerprint import program_spec
 from keqa.programs.keqa import KEQA
@@ -51,7 +51,7 @@ def made(scripted, retriever):
         engine.probability = probability
         searched = retriever(*TEXTS)
         searched.own_documents = own
-        return KEQA(searched, lms=keqa.build_roles(lm), **PAPERS, **settings), engine, searched
+        return KEQA(searched, lms=keqa.build_roles(lm), **PAPERS | settings), engine, searched
 
     return make
 
@@ -365,6 +365,16 @@ def test_an_arbiter_keeps_memory_or_evidence(made, memory, right, kept, answers,
     else:
         assert (quiz.weighed.memory, quiz.weighed.evidence, quiz.weighed.kept) == (memory, "Bergen", kept)
         assert (quiz.weighed.memory_right, quiz.weighed.evidence_right) == pytest.approx((right, 0.5))
+
+
+def test_an_arbiter_sees_all_that_memory_said(made, monkeypatch):
+    seen, told, choose = [], iter(["Oslo", "Rome"]), Chooser.choose
+    monkeypatch.setattr(Chooser, "choose", lambda self, one: seen.append(one) or choose(self, one))
+    said = replies(
+        [QUESTION], AnswerQuiz=lambda inputs, config: {"answer": next(told)}, JudgeConsistency={"same": False}
+    )
+    made(arbiter=chooser(0.5, {"draft": 0.9, "reading": 0.1}), said=said, tries=2)[0](QUESTION)
+    assert [(one.answers, one.further) for one in seen] == [(("Oslo", "Bergen"), ("Rome",))]
 
 
 def test_over_documents_of_ones_own_evidence_is_kept(made):

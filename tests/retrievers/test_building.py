@@ -76,7 +76,8 @@ def test_a_failing_corpus_leaves_the_old_index_in_place(build, tmp_path, passage
 
     with pytest.raises(InputError, match="line 2"):
         build(failing())
-    assert opened(tmp_path / "i").manifest.passages == 4
+    manifest = opened(tmp_path / "i").manifest
+    assert (manifest.passages, manifest.name, manifest.created[-6:]) == (4, "i", "+00:00")
     assert facts_of(tmp_path / "i", verify=True)[0]["checksums"]["damaged"] == ()
 
 

@@ -170,8 +170,9 @@ def test_what_says_that_it_is_not_known(rowen):
 
 
 def test_wordings_are_drawn_apart_and_the_same_way_again(rowen):
-    drawn = [sorted(rowen({"*": "Ann"}, rephrasings=3)[2].drawn) for _ in range(2)]
+    drawn = [sorted(rowen({"*": "Ann"}, rephrasings=3, seed=seed)[2].drawn) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1]
+    assert {*drawn[0]}.isdisjoint(drawn[2])
     assert len(set(drawn[0])) == 3
     assert {temperature for temperature, _ in drawn[0]} == {1.0}
     # Without another wording than its own the answer counts as inconsistent.

@@ -179,7 +179,8 @@ def test_a_trajectory_keeps_its_own_markers_and_no_others() -> None:
 
 def test_what_no_encoding_holds_and_marks_without_number_leave_a_reply() -> None:
     assert sound("a\ud800b") == "a\ufffdb"
-    assert sound("e" + "\u0301\u0323" * 50_000) == "e" + "\u0301\u0323" * 15
+    for base in "eи":
+        assert sound(base + "\u0301\u0323" * 50_000) == base + "\u0301\u0323" * 15
     assert sound("中文" * 50) == "中文" * 50
     ENGINE.says = lambda request: "[[ ## answer ## ]]\nOs\ud800lo"
     inputs = {"question": "Where?", "answer_type": "short", "choices": []}

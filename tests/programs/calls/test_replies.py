@@ -162,6 +162,7 @@ def test_brackets_that_come_every_time_are_the_answer(programmed, retriever, ans
     ("reply", "line"),
     [
         ("[[ ## answer ## ]]\n4 January 1643\n\n[[ ## answer ## ]]\n4 January", "4 January 1643"),
+        ("[[ ## answer ## ]]\n4 January 1643\n\n[[ ## answer ## ]]\nMay", None),
         ("[[ ## answer ## ]]\nMercury\n\n[Mercury is a planet", "Mercury"),
         ("[[ ## answer ## ]]\n[]\n\n[]\n\nOslo\n", "Oslo"),
         ("[[ ## answer # ]]\nThe earth\n", "The earth"),

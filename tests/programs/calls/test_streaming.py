@@ -294,6 +294,7 @@ def test_the_answer_is_told_while_a_served_model_writes_it(retriever):
         ),
         # Without a chooser the answer by quizzes stands, here where nothing was found.
         (["Who wrote it?", "Who sang it?"], {"settle": "cascade"}, {("Ann sang it", False)}),
+        (["Who wrote it?", "Who sang it?"], {"settle": "cascade", "gate": NeverKnown()}, {("Ann read it", True)}),
         # What is read is weighed against memory.
         ([QUESTION], {"arbiter": chooser(0.5, {"draft": 0.9, "reading": 0.1}), "gate": NeverKnown()}, set()),
         # A summary follows.

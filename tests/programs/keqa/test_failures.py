@@ -43,7 +43,7 @@ def test_where_one_quiz_failed_the_question_itself_is_answered_with_retrieval_an
     world = World(AnswerWithKnowledge=lambda i, c: DOWN if "When was Pete" in i["question"] else {"answer": "1968"})
     prediction, engine = ask(world=world)
     record = prediction.record
-    assert [quiz.source for quiz in record.quizzes] == ["memory", "failed"]
+    assert [(quiz.source, quiz.answer) for quiz in record.quizzes] == [("memory", "Pete Docter"), ("failed", None)]
     assert (record.answer, record.answer_source, record.fallback.source) == ("1968", "fallback", "passages")
     assert (record.touched, engine.count["Summarize"]) == (True, 0)
 

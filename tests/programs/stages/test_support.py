@@ -69,6 +69,7 @@ from keqa.programs.stages.support import carried_part, words_lacking
         ("It waits 500 ms in all", "It waits 500 seconds in all.", ["ms"]),
         ("Die Frau des Direktors", "Das Zimmer des Direktors", ["frau"]),
         ("王先生", "由国王女士负责。", ["王先", "先生"]),
+        ("港口部", "港口很大。", ["口部"]),
         ("张伟先生", "张伟负责。", []),
         ("11", "Made once a day.", ["11"]),
         ("20 jours", "Au plus vingt-cinq jours.", ["20"]),

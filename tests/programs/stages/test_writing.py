@@ -83,6 +83,9 @@ def test_what_is_unsupported_is_marked_where_that_is_wanted(asked):
     text = "Trains are paid in full [1]. Flights are paid [1]."
     prediction, _ = asked(POLICY, TRAINS, reply=replies({"text": text}), mark_unsupported=True)
     assert prediction.text == "Trains are paid in full [1]. Flights are paid [1]. (unsupported)"
+    reply = replies({"items": "- Ann [1]\n- Zoe [1]"})
+    prediction, _ = asked(EVERYONE, "Ann works in Bremen.", reply=reply, mark_unsupported=True)
+    assert prediction.text == "- Ann [1]\n- Zoe [1] (unsupported)"
 
 
 def test_a_sentence_without_citations_is_given_that_of_a_passage_that_has_its_words(asked):

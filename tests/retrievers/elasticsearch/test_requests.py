@@ -602,9 +602,9 @@ def test_what_is_asked_about_an_index_and_its_files(cluster, monkeypatch):
 
     settings = {"index": {"number_of_replicas": "2", "number_of_shards": "3"}}
     cluster.altered = {
-        "/_stats": lambda _: (200, {"_all": {"total": {"store": {"size_in_bytes": 7}}}}),
-        "/health/": lambda _: (200, {"cluster_name": "c", "status": "yellow"}),
-        "/_settings": lambda _: (200, {manifest.data: {"settings": settings}}),
+        f"/{manifest.data}/_stats/store": lambda _: (200, {"_all": {"total": {"store": {"size_in_bytes": 7}}}}),
+        f"/health/{manifest.data}": lambda _: (200, {"cluster_name": "c", "status": "yellow"}),
+        f"/{manifest.data}/_settings": lambda _: (200, {manifest.data: {"settings": settings}}),
         "/_search": page,
     }
     (found,) = facts_of(ADDRESS)
@@ -630,6 +630,10 @@ def test_what_is_asked_about_an_index_and_its_files(cluster, monkeypatch):
         given = [[{"_source": {"doc_id": one}} for one in some] for some in (["b", "a"], ["b", "a"], ["c"], [])]
         cluster.answers = [(200, {"_scroll_id": "s", "hits": {"hits": some}, **SHARDS}) for some in given]
         assert generations.ids("wiki", {"term": {"file": "x"}}) == ["b", "a", "c"]
+        wanted = {"query": {"term": {"file": "x"}}, "size": 2}
+        first, scan = ([one.asked, *one.body] for one in cluster.sent[:2])
+        assert scan == ["POST /wiki/_search?scroll=5m", {**wanted, "sort": "_doc", "_source": ["doc_id"]}]
+        assert first == ["POST /wiki/_search?_source_includes=doc_id", {**wanted, "sort": ["_doc"]}]
         failed = {"_shards": {"total": 3, "successful": 2, "skipped": 0, "failed": 1}}
         cluster.answers = [(200, {"_scroll_id": "s", "hits": {"hits": given[0]}, **one}) for one in (SHARDS, failed)]
         with pytest.raises(RetrievalError, match=r"index wiki could not be read: .*succeeded on 2 .* out of 3"):

@@ -24,13 +24,14 @@ def table(text):
         ),
         # As spreadsheets write it, with the cells that are empty.
         (
-            "Fees 2024,,\n,,\n , ,\nship,2023,2024\nAurora,40,41\n , ,\nBoreas,42,43",
+            ",Fees 2024,\n,,\n , ,\nship,2023,2024\nAurora,40,41\n , ,\nBoreas,42,43",
             [
                 ("Fees 2024, row 5", "ship: Aurora; 2023: 40; 2024: 41"),
                 ("Fees 2024, row 7", "ship: Boreas; 2023: 42; 2024: 43"),
             ],
         ),
-        ("Ships and berths,\nship,berth\nAurora,N4", [("Ships and berths, row 3", "ship: Aurora; berth: N4")]),
+        ("Ships and berths,\nQ1,Q2\n40,41", [("Ships and berths, row 3", "Q1: 40; Q2: 41")]),
+        ("Ships\nship,berth\nAurora,N4", [("Ships, row 3", "ship: Aurora; berth: N4")]),
         (
             "# exported by Jana, 2024\n# of all ships\nship,built,berth\nAurora,1921,N4",
             [("exported by Jana; 2024; of all ships, row 4", "ship: Aurora; built: 1921; berth: N4")],
