@@ -1,13 +1,13 @@
 """Asking a method many questions: side by side, each kept as it ends, and never twice."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -42,7 +42,6 @@ STOP_AFTER_OUTAGES = 10
 """So many questions in succession that fail for a reason that may pass end a run, unless another number is given."""
 
 _HISTORY = 64
-_Asked = TypeVar("_Asked")
 
 
 class AskingOptions(TypedDict, total=False):
@@ -151,11 +150,13 @@ def evaluate(
     asked = {name: (one.question, one.answers, one.answer_type, one.choices) for name, one in questions.items()}
     with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
         outages = _Outages(stop_after_outages)
-        left = (question for name, question in questions.items() if name not in file)
-        waiting = takewhile(lambda _: not outages.reason, _announced(left, before_first))
+        left = [question for name, question in questions.items() if name not in file]
+        waiting = takewhile(lambda _: not outages.reason, left)
         # DSPy's trace and history would hold the last ten thousand calls.
         forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
         with nullcontext() if cache is None else cache.installed(), forgetful:
+            if left:
+                before_first()
             for line in in_parallel(partial(_answer, program, file, dataset), waiting, in_flight):
                 file.add(line)
                 outages.count(line.error)
@@ -193,13 +194,6 @@ def demonstrations_of(program: Program) -> dict[str, int]:
     if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":
         found["picking.judge"] = min(reference.k, len(reference.entries))
     return found
-
-
-def _announced(questions: Iterable[_Asked], before_first: Callable[[], None]) -> Iterator[_Asked]:
-    for place, question in enumerate(questions):
-        if place == 0:
-            before_first()
-        yield question
 
 
 def _answer(program: Program, file: RunFile, dataset: str, question: Example) -> RunLine:

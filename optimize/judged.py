@@ -34,6 +34,8 @@ Call = tuple[Any, Mapping[str, Any], Mapping[str, Any]]
 Step = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """A call: the name of the predictor in the program, its inputs and its outputs."""
 
+_PRONOUNS = frozenset({"he", "she", "it", "they", "his", "her", "its", "their", "that", "this"})
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -128,7 +130,8 @@ def _decomposition(
     unanswered = [quiz.resolved or quiz.text for quiz in quizzes if quiz.answer is None or quiz.abstained]
     if unanswered:
         parts.append(f"These quizzes could not be answered: {'; '.join(unanswered)}")
-    if any("#" not in quiz and _refers_back(quiz) for quiz in written[1:]):
+    said = ({word.strip(".,?!").lower() for word in quiz.split()} for quiz in written[1:] if "#" not in quiz)
+    if not all(map(_PRONOUNS.isdisjoint, said)):
         parts.append("A later quiz says 'he', 'she', 'it' or 'that' where it must write #1, #2 for an earlier answer.")
     return len(written) == len(gold) if gold else None, " ".join(parts)
 
@@ -211,11 +214,6 @@ def _on_form(answer: str, one: Settled) -> str:
     if any(same_answer(answer, gold, one.answer_type, one.choices) for gold in one.golds):
         return f"{answer!r} is right."
     return f"{answer!r} is right, but must be written {one.golds[0]!r}: this form is wanted in all answers of its kind."
-
-
-def _refers_back(quiz: str) -> bool:
-    words = {word.strip(".,?!").lower() for word in quiz.split()}
-    return bool(words & {"he", "she", "it", "they", "his", "her", "its", "their", "that", "this"})
 
 
 def _recorded(record: QuestionRecord, example: Example) -> dict[str, Settled]:

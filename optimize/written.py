@@ -1,6 +1,7 @@
 """How good written answers are, as ALCE measures it, for run files and as a metric to compile by."""
 
 from collections.abc import Sequence
+from statistics import harmonic_mean
 from typing import Any
 
 from keqa.metrics.accuracy import contains_answer
@@ -51,7 +52,7 @@ def written_quality(example: Any, prediction: Any, trace: Any = None) -> float:
         return 0.0
     scores = written_scores(written, example.answers)
     shares = [("citation recall", "citation precision"), ("list recall", "list precision")]
-    cited, listed = (_harmonic(*(scores.get(name, 0.0) for name in names)) for names in shares)
+    cited, listed = (harmonic_mean([scores.get(name, 0.0) for name in names]) for names in shares)
     right = listed if written.style == "list" else scores.get("answer contained", 0.0)
     return (right + cited) / 2
 
@@ -72,7 +73,3 @@ def written_call(program: KEQA, record: QuestionRecord) -> tuple[str, dict[str, 
     known = record.unanswered is None and record.answer != written.plain and written.style == "sentence"
     findings = findings_of(fields["question"], record.quizzes, record.answer if known else None)
     return "writing.write", fields | {"findings": findings, "style": written.style, "text": written.text}
-
-
-def _harmonic(first: float, second: float) -> float:
-    return 2 * first * second / (first + second) if first + second else 0.0

@@ -427,14 +427,15 @@ def sources_of(record: QuestionRecord) -> list[Source]:
     quizzes carried nothing.
     """
     found: dict[tuple[str, str, str], Source] = {}
-    for one in _carrying(record):
-        for passage in filter(lambda passage: passage.kept, one.passages):
+    written = [] if record.written is None else [(None, record.written.passages)]
+    for number, passages in [*written, *((one.number, one.passages) for one in _carrying(record))]:
+        for passage in filter(lambda passage: passage.kept, passages):
             source = source_of(passage)
             source = found.setdefault((source.id, source.title, source.text), source)
             # What was drawn from it for another quiz may be in another sentence.
             source.sentences += [sentence for sentence in passage.sentences if sentence not in source.sentences]
-            if one.number is not None:
-                source.quizzes.append(one.number)
+            if number is not None:
+                source.quizzes.append(number)
     return list(found.values())
 
 
@@ -442,7 +443,7 @@ def disagreements_of(record: QuestionRecord) -> list[str]:
     """What an answer was drawn from and what other sources of the same quiz say otherwise, in words, each pair once."""
     found: dict[tuple[str, str], str] = {}
     # Members of a list are told by sentences that differ in nothing else, and contradict nobody.
-    for _, passages, asked, answer in _carrying_short(record):
+    for _, passages, asked, answer in _carrying(record):
         used = [one for one in passages if one.kept or one.older_than]
         pairs = ((one, other) for one in used for other in used if _document(one) != _document(other))
         for one, other in pairs if answer is not None else ():
@@ -468,13 +469,7 @@ def _says_otherwise(one: PassageVerdict, other: PassageVerdict, asked: str, answ
 
 
 def _carrying(record: QuestionRecord) -> list[_Carrying]:
-    """What carried the answer, first the written one, then quiz by quiz; passages left out are among theirs."""
-    asked = record.standalone or record.question
-    written = [] if record.written is None else [_Carrying(None, record.written.passages, asked, record.answer)]
-    return [*written, *_carrying_short(record)]
-
-
-def _carrying_short(record: QuestionRecord) -> list[_Carrying]:
+    """What carried the short answer, quiz by quiz; passages left out are among theirs."""
     if record.unanswered is not None:
         return [_Carrying.quiz_of(quiz) for quiz in record.quizzes if _carries_a_part(quiz, record.unanswered)]
     if record.answer_source not in _FROM_PASSAGES:

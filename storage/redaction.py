@@ -264,7 +264,8 @@ class GuardedStream:
         if UNSAFE.search(text):
             # A bar of another library starts its line again.
             start = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
-            guard = _UNSTYLED if _styled(self.unguarded) else UNSAFE
+            styled = bool(os.environ.get("FORCE_COLOR")) or self.unguarded.isatty()
+            guard = _UNSTYLED if styled and not os.environ.get("NO_COLOR") else UNSAFE
             text = start + guard.sub(_shown, text[len(start) :].replace("\r\n", "\n"))
         self.unguarded.write(text)
         return length
@@ -303,10 +304,6 @@ def without_bars() -> Iterator[None]:
     finally:
         if bars:
             logging.enable_progress_bar()
-
-
-def _styled(stream: TextIO) -> bool:
-    return not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or stream.isatty())
 
 
 def _shown(found: re.Match[str]) -> str:

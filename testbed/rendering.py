@@ -67,7 +67,8 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
     if "thoughts" in signature.input_fields:
         optional = [given | {"passages": value} for given in optional for value in ([], [_GAP])]
     if "trajectory" in signature.input_fields:
-        optional = [{"trajectory": written_trajectory(turns)} for turns in _trajectories()]
+        told: list[list[Turn]] = [[], [_SEARCH] * _TURNS, *([*[_SEARCH] * count, _FINISH] for count in range(_TURNS))]
+        optional = [{"trajectory": written_trajectory(turns)} for turns in told]
     if "answer_type" in signature.input_fields:
         optional = [given | {"answer_type": kind, "choices": []} for given in optional for kind in ("short", "yes/no")]
     if "style" in signature.input_fields:
@@ -108,10 +109,6 @@ def _without_content(annotation: Any) -> Any:
     if "list[int]" in str(annotation):
         return [_NUMBER]
     return [_GAP] if "list" in str(annotation) else _GAP
-
-
-def _trajectories() -> list[list[Turn]]:
-    return [[], [_SEARCH] * _TURNS, *([*[_SEARCH] * count, _FINISH] for count in range(_TURNS))]
 
 
 def contents(text: str) -> Iterator[str]:

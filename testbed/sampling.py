@@ -288,7 +288,9 @@ class Stream:
             # Only a row of cases shows which sources can be believed; with a list each case shows several.
             count = rng.randint(4, 9 if brief else 6) if listed else rng.randint(6, 14 if brief else 9)
         if skill.introspective:
-            return self._introspective(skill, setting, count)
+            remembering = replace(setting, world=self._belief, memory=tuple(self._known))
+            examples = [skill.make(remembering if rng.random() < 0.5 else setting) for _ in range(count + 1)]
+            return self._render(skill, examples[:-1], examples[-1], setting)
         example = skill.make(setting if count < 3 else replace(setting, passages=min(most, 5)))
         demonstrated = replace(setting, passages=2)
         # Names that demonstrations share with the example hide from a judge whether the passage has the quiz's name.
@@ -299,11 +301,6 @@ class Stream:
         ]
         demos = nearest(pool, example, count)
         return self._render(skill, demos, example, setting)
-
-    def _introspective(self, skill: Skill, setting: Setting, count: int) -> Sample:
-        remembering = replace(setting, world=self._belief, memory=tuple(self._known))
-        examples = [skill.make(remembering if self.rng.random() < 0.5 else setting) for _ in range(count + 1)]
-        return self._render(skill, examples[:-1], examples[-1], setting)
 
     def _render(self, skill: Skill, demos: list[Example], example: Example, setting: Setting) -> Sample:
         rng, signature, name = self.rng, skill.signature, skill.signature.__name__

@@ -64,7 +64,10 @@ class World:
         self._rng = random.Random(seed)
         self._taken: set[str] = set()
         self.entities: dict[str, list[str]] = {kind: self._names(kind, count) for kind, count in sizes.items()}
-        self._share_titles()
+        # Namesakes: every fourth book is called like a film.
+        films, books = self.entities["film"], self.entities["book"]
+        for i in range(0, min(len(books), len(films)), 4):
+            books[i] = films[i]
         self.values: dict[Fact, Value] = {}
         self.past: dict[Fact, Value] = {}
         for relation in RELATIONS.values():
@@ -72,13 +75,9 @@ class World:
                 fact = Fact(relation.name, entity)
                 self.values[fact] = self._draw(relation, entity)
                 if relation.changeable:
-                    self.past[fact] = self._other(relation, entity, self.values[fact])
-
-    def _share_titles(self) -> None:
-        # Namesakes: every fourth book is called like a film.
-        films, books = self.entities["film"], self.entities["book"]
-        for i in range(0, min(len(books), len(films)), 4):
-            books[i] = films[i]
+                    while (past := self._draw(relation, entity)) == self.values[fact]:
+                        pass
+                    self.past[fact] = past
 
     def _names(self, kind: str, count: int) -> list[str]:
         names: list[str] = []
@@ -113,11 +112,6 @@ class World:
         if target in ("language", "occupation"):
             return rng.choice(words.LANGUAGES if target == "language" else words.OCCUPATIONS)
         return rng.choice([name for name in self.entities[target] if name != entity])
-
-    def _other(self, relation: Relation, entity: str, present: Value) -> Value:
-        while (value := self._draw(relation, entity)) == present:
-            pass
-        return value
 
     def facts(self) -> list[Fact]:
         return list(self.values)

@@ -14,14 +14,9 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def load_script():
-    spec = importlib.util.spec_from_file_location("draw_architecture", ROOT / "docs" / "draw_architecture.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
+SPEC = importlib.util.spec_from_file_location("draw_architecture", ROOT / "docs" / "draw_architecture.py")
+script = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(script)
 
 
 def test_no_import_points_up():

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.gates import GATES, VoteGate
+from keqa.programs.gates import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_method
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.engines import ENGINES, Engine, facts_of, parts_of, register_engine
@@ -132,16 +131,6 @@ def test_a_saved_gate_is_checked_as_its_arguments_are(example):
     path.write_text(path.read_text().replace('"1/3"', '"7"'))
     with pytest.raises(ConfigurationError, match="MarginGate: threshold must be"):
         keqa.load("with-a-gate", None)
-
-
-def test_the_question_of_a_gate_is_asked_once_on_shared_samples(example):
-    module = example("A gate that asks the LM")
-    program, shared = keqa.KEQA(None, decompose=False, workers=1), SharedDraws()
-    # A further call would find no reply.
-    program.set_lm(DummyLM([{"familiar": "True"}, *[{"answer": "Oslo"}] * 5]))
-    gates = [module.FamiliarityGate(), VoteGate(Fraction(1))]
-    known = [shared.sharing(program, gate)("What is the capital of Norway?").record.quizzes[0].known for gate in gates]
-    assert known == [True, True]
 
 
 def test_a_failed_question_of_a_gate_retrieves(example):

@@ -154,7 +154,8 @@ class _Run:
             how: dict[str, Any] = {"settings": design.DESIGN["settings"], "timed": _TIMED, "leave_out": True}
             rows = preset_rows(self._specs(asked.dataset, number), asked, models, made_from, run, **how)
             paths += [row.path for row in rows]
-        entries, noted = entries_of(self._runs(paths)), self._judged_by()
+        entries, named = entries_of(self._runs(paths)), self.own.judge_lm
+        noted = [] if named is None else [f"Open Chinese answers are right where {without_folders(named)} says so."]
         shown = self.drawn or self.questions[0]
         runs = [run_path(self.out / shown.dataset, label) for label in ("closed-book", "kbm-acc")]
         # A row is left out where its language model cannot be asked.
@@ -169,11 +170,6 @@ class _Run:
         accuracies = {quiz_key(one.quiz): float(one.accuracy) for one in from_memory(both).quizzes}
         grids = [grid.noted(*noted) for grid in kbm_tables(entries, accuracies)]
         return [*grids, *cases, *design.drawn_tables(self.drawn.dataset, both, masked)]
-
-    def _judged_by(self) -> list[str]:
-        """What tables say of a language model that scores answers."""
-        named = self.own.judge_lm
-        return [] if named is None else [f"Open Chinese answers are right where {without_folders(named)} says so."]
 
     def _runs(self, paths: list[Path]) -> list[Any]:
         """The runs in brief; open Chinese answers scored by --judge-lm, where one is named."""

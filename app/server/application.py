@@ -192,7 +192,8 @@ class _Routes:
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history, asked.style)
-        how: dict[str, Any] = {"with_usage": asked.wants_usage, "link": self._links(request)}
+        with_usage = bool(asked.stream_options and asked.stream_options.include_usage)
+        how: dict[str, Any] = {"with_usage": with_usage, "link": self._links(request)}
         completion = Completion(asked.story or self._story, self._answers.lms, **how)
         if not asked.stream:
             return JSONResponse(completion.whole(await self._answers.ask(question)))

@@ -145,10 +145,6 @@ class ChatRequest(BaseModel):
             raise ProblemError(400, "messages: none has the role user", param="messages")
         return places[-1]
 
-    @property
-    def wants_usage(self) -> bool:
-        return bool(self.stream_options and self.stream_options.include_usage)
-
 
 def _texts(content: str | list[_TextPart] | None) -> list[str]:
     if isinstance(content, list):

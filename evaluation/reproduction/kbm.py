@@ -122,11 +122,9 @@ def _impacts(dataset: str, sides: Sequence[Sides]) -> Grid:
                     drawn = [quiz for one in part if (quiz := getattr(one, of)) is not None]
                     rows[-1].append(((head, name), number(mean([_of(name, quiz) for quiz in drawn]))))
     measured = correlation(sides)
-    correlated = (
-        "Too few questions, or too much alike, for a correlation."
-        if measured is None
-        else (f"Pearson's correlation of accuracy and certainty: {number(measured[0], 2).text}.")
-    )
+    correlated = "Too few questions, or too much alike, for a correlation."
+    if measured is not None:
+        correlated = f"Pearson's correlation of accuracy and certainty: {number(measured[0], 2).text}."
     note = (
         f"On {dataset}, {len(sides[0].memory.draws)} draws a question and side. Beneficial, neutral, harmful: the "
         "indicator is higher, the same, lower with passages than without (KBM, section 2.2). Certainty is 1 - H / log "

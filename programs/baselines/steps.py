@@ -350,7 +350,8 @@ class SearChain(SearchingBaseline):
         for query, answer in zip_longest(map(str, queries), map(str, prediction.answers or []), fillvalue=""):
             key, own = normalize(query), answer.strip()
             if key and key not in tried:
-                planned.setdefault(key, (query.strip(), own if _solved(own) else None))
+                solved = own and UNSOLVED not in own.casefold() and not is_abstention(own)
+                planned.setdefault(key, (query.strip(), own if solved else None))
         return list(planned.values())[: self.max_queries]
 
     async def _stands(self, chain: list[QuizRecord], planned: list[tuple[str, str | None]]) -> bool:
@@ -385,10 +386,6 @@ class SearChain(SearchingBaseline):
         with noted("judge_consistency", "taken for different answers", number):
             return await means_the_same(self.same, Question(query), own, read, number)
         return False
-
-
-def _solved(answer: str) -> bool:
-    return bool(answer) and UNSOLVED not in answer.casefold() and not is_abstention(answer)
 
 
 def _verified(chain: Sequence[QuizRecord]) -> list[tuple[str, str]]:

@@ -122,7 +122,8 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
         and _is_fault(error.__cause__)
     ):
         return error.__cause__
-    message = without_keys(_message_of(error), lms)
+    # DSPy's advice to who calls it names arguments that are not KEQA's.
+    message = without_keys(str(error)[:_LONGEST].partition("\n\n  To fix:\n")[0], lms)
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
         return error if known else ConfigurationError(f"{type(error).__name__}: {message}")
@@ -132,11 +133,6 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
     return CallError(
         type(error).__name__, message, overflow=overflow, unusable=isinstance(error, exceptions.AdapterParseError)
     )
-
-
-def _message_of(error: Exception) -> str:
-    """The message of a server, without DSPy's advice to who calls it, which names arguments that are not KEQA's."""
-    return str(error)[:_LONGEST].partition("\n\n  To fix:\n")[0]
 
 
 def _is_fault(error: Exception) -> bool:

@@ -58,11 +58,6 @@ class VectorManifest(Manifest):
     def problems(self) -> Iterator[str]:
         yield from self.encoder.problems(self.probe)
 
-    @property
-    def without_vectors(self) -> Manifest:
-        """What it says about its text, as an index without vectors does."""
-        return Manifest(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)})
-
 
 def with_vectors(manifest: Manifest, where: str) -> VectorManifest:
     """The manifest of an index that has vectors; `ConfigurationError` where it has none."""

@@ -1,5 +1,6 @@
 """The retrievers over an index in Elasticsearch: by its text, and by its vectors."""
 
+import dataclasses
 import itertools
 import threading
 import time
@@ -49,7 +50,8 @@ class ElasticsearchRetriever(SharedRetriever):
 
     def _opened(self) -> tuple[Manifest, Encoder | None]:
         manifest = self._generations.manifest()
-        return manifest.without_vectors if isinstance(manifest, VectorManifest) else manifest, None
+        # Of one with vectors, what it says about its text.
+        return Manifest(**{one.name: getattr(manifest, one.name) for one in dataclasses.fields(Manifest)}), None
 
     @property
     def address(self) -> str:

@@ -10,7 +10,6 @@ import pytest
 import typer
 from servers.openai_server import markers
 
-import keqa
 from keqa.cli.compile import PriceOptions
 from keqa.errors import InputError
 from keqa.evaluation.reproduction.estimate import CostBounds, Estimate
@@ -197,14 +196,6 @@ def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, tu
     ended = keqa_command("compile", train, *other, *QUICK, *LEAST, "--out", out, "--force")
     assert (ended.code, server.count) == (2, calls)
     assert "was begun with other settings" in ended.err
-
-
-def test_a_program_that_names_no_sources_is_replaced_only_with_force(tune, server, out):
-    keqa.save(keqa.KEQA(None), out)
-    ended = tune(*LEAST, few=QUICK)
-    assert (ended.code, server.count) == (2, 0)
-    assert "from sources that it does not name" in " ".join(ended.err.split())
-    assert tune(*LEAST, "--force", few=QUICK).code == 0
 
 
 @pytest.mark.parametrize("option", ["--out", "--work"])

@@ -76,21 +76,11 @@ def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(keqa_comman
     assert "bad.pdf" in shown
     ended = keqa_command(*index, "--skip-unreadable")
     assert (ended.code, "bad.pdf cannot be read as PDF" in ended.err) == (0, True)
-
-
-def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(keqa_command, documents, tmp_path):
-    (documents / "picture.png").write_bytes(b"x")
-    (documents / ".hidden").write_text("x")
-    (documents / "empty.txt").write_text("")
-    ended = keqa_command("index", documents, documents / "okapi.txt", "--out", tmp_path / "index")
-    assert ended.code == 0
-    begun = "passed over, as such files are not read"
-    (line,) = [line for line in ended.err.splitlines() if line.startswith(begun)]
-    assert sorted(line.partition(": ")[2].split(", ")) == [
-        f"1 .png ({documents}/picture.png)",
-        f"1 empty ({documents}/empty.txt)",
-        f"1 hidden ({documents}/.hidden)",
-    ]
+    # What nobody expects in an index is no failure.
+    for unread in ("bad.pdf", "elsewhere"):
+        (documents / unread).unlink()
+    ended = keqa_command(*index)
+    assert (ended.code, f"1 .png ({documents}/picture.png)" in ended.err) == (0, True)
 
 
 def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, documents, index, tmp_path, monkeypatch):

@@ -122,13 +122,8 @@ def test_a_written_answer_in_the_terminal_and_as_json(command, found):
     found(WRITTEN)
     ended = command("ask", ASKED)
     lines = [line.rstrip() for line in ended.out.splitlines()]
-    assert (ended.code, lines[:3]) == (
-        0,
-        [
-            *[WRITTEN.written.text, "In short: Ann Lee"],
-            "Left out, as no passage that it cites carries it, or it says nothing new: 1 statement",
-        ],
-    )
+    assert (ended.code, lines[:2]) == (0, [WRITTEN.written.text, "In short: Ann Lee"])
+    assert lines[2] == "Left out, as no passage that it cites carries it, or it says nothing new: 1 statement"
     assert lines[4] == "[1] Town hall (town.md, Mayor)"
     assert any(line.endswith("✗ She is tall. (it cites no passage that there is)") for line in lines)
     assert command("ask", ASKED, "--quiet").out.startswith(f"{WRITTEN.written.text}\nIn short: Ann Lee\n")
@@ -165,14 +160,6 @@ def test_a_written_answer_for_openais_clients_and_agents(serve, server, found):
     assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]
     assert (message["short_answer"], message["written"]["style"]) == ("Ann Lee", "report")
     assert keqa.KEQA(None).as_tool()(question=ASKED).startswith(f"{WRITTEN.written.text}\nSources:\n[1] Town hall")
-
-
-async def test_a_written_answer_through_mcp(serve, server, found):
-    found(WRITTEN)
-    async with Client(f"{serve(server).url}/mcp") as client:
-        told = (await client.call_tool("ask", {"question": ASKED})).structured_content
-    assert (told["answer"], told["short_answer"]) == (WRITTEN.written.text, "Ann Lee")
-    assert [one["given"] for one in told["written"]["statements"]] == [True, True, False]
 
 
 @pytest.mark.parametrize(("golds", "outcome", "em"), [([], RIGHT, 1.0), (["40,000"], DECLINED, 0.0)])
@@ -226,10 +213,8 @@ def test_evaluate_reports_citations_and_what_is_told(command, server, tmp_path):
     assert (ended.code, "Of written answers: citation recall" in ended.out) == (0, True)
     (line,) = read_run(tmp_path / "out" / "keqa.jsonl").lines
     found = {name: line.scores[name] for name in ("citation recall", "citation precision", "answer contained")}
-    assert (line.record.written.text, found) == (
-        "She married Flora Isvik [1].",
-        {"citation recall": 1.0, "citation precision": 1.0, "answer contained": 1.0},
-    )
+    assert line.record.written.text == "She married Flora Isvik [1]."
+    assert found == {"citation recall": 1.0, "citation precision": 1.0, "answer contained": 1.0}
     ended = command("evaluate", "keqa", *asked[:2], "--out", tmp_path / "short", "--no-pick")
     assert (ended.code, "citation recall" in ended.out) == (0, False)
 

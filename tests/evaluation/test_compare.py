@@ -81,14 +81,9 @@ def test_rows_share_what_was_asked(asking):
 
 
 def test_gates_read_the_same_draws(asking):
-    run, _ = asking
+    run, engine = asking
     rows = run("gate-votes", "gate-certainty", "gate-never", "gate-oracle")
-    drawn = [
-        [[sample.text for sample in line.record.quizzes[0].samples] for line in read_run(row.path).lines]
-        for row in rows
-    ]
-    assert all(one == drawn[0] for one in drawn)
-    assert [len(samples) for samples in drawn[0]] == [5, 5, 5, 5]
+    assert engine.count["AnswerQuiz"] == 4 * 5
     known = {row.spec.label: [line.record.quizzes[0].known for line in read_run(row.path).lines] for row in rows}
     assert known["gate-votes"] == known["gate-oracle"] == [True, True, False, False]
     assert known["gate-never"] == [True] * 4

@@ -62,12 +62,6 @@ def test_it_answers_what_it_knows_and_nothing_else_and_tables_tell_silence_from_
     ]
 
 
-def test_it_refuses_a_risk_that_it_cannot_hold(program, run_file):
-    with pytest.raises(UnheldRiskError, match=r"no threshold holds a risk of 0\.001"):
-        hold_risk(program, run_file, 0.001)
-    assert program.abstention is None
-
-
 def test_the_answers_of_another_program_calibrate_nothing(closed_book, run_file):
     other, _ = closed_book(knows_towns)
     other.answer.demos = [{"question": "Who governs Rome?", "answer": "Nero"}]

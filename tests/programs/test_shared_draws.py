@@ -4,7 +4,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import count
-from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -246,17 +245,6 @@ def test_other_draws_are_not_shared(norway, change):
         setattr(program.examination, change, 6)
     quiz_of(other.sharing(program), **asked)
     assert engine.count["AnswerQuiz"] > 5
-
-
-@pytest.mark.parametrize("change", [{"completions": 5}, {"tokens": [1]}, {"samples": -1}, {"draws": []}])
-def test_a_stored_call_that_is_damaged_is_made_again(norway, change):
-    store: dict = {}
-    program, engine = norway(workers=1)
-    for damage, drawn in ((change, 5), ({}, 10), ({}, 10)):
-        SharedDraws(store=SimpleNamespace(get=store.get, put=store.__setitem__)).sharing(program)(QUIZ)
-        assert engine.count["AnswerQuiz"] == drawn
-        assert all(key.startswith("draws:") for key in store)
-        store = {key: {**value, **damage} for key, value in store.items()}
 
 
 async def test_where_the_maker_is_stopped_or_fails_the_others_try_for_themselves(monkeypatch, norway):

@@ -414,12 +414,7 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("Who built it?", "It wasn’t Ida Holm.", "Ida Holm", "the passages have its words, and a “not”"),
         ("Are flights paid?", "Flights are paid. Trains are not.", "Flights are not paid.", "the passages have its"),
         (SALARY, "The salary of Jonas Weber is 40,000.", "40,000", "the passages have its words, and speak of nobody"),
-        (
-            SALARY,
-            "The salary of Jonas Albrecht is 40,000.",
-            "Passage 1 promises 40,000.",
-            "the passages lack “promises”",
-        ),
+        (SALARY, "The salary of Jonas Albrecht is 40,000.", "Passage 1 promises 40,000.", "lack “promises”"),
         ("食堂供应什么？", "食堂不供应晚餐。", "晚餐", "the passages have its words, and a “not”"),
         ("能不能带宠物？", "不可以带宠物。", "可以带宠物", "the passages have its words, and a “not”"),
         ("能不能带宠物？", "不可以带宠物。", "不可以。", "its words prove nothing"),
@@ -428,35 +423,20 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("How long does it wait?", "It waits 5 minutes 30 seconds.", "5 seconds", "the passages have its number and"),
         ("What is paid?", "Annex 3, and 12.5 percent are paid.", "12 percent", "the passages have its words as parts"),
         ("What is paid?", "$1.5 billion for 2 million.", "1.5 million", "the passages have its number and its words"),
-        (
-            "Revenue of 2023?",
-            "2024 less than the 212 of 2023.",
-            "In 2024 it was 212.",
-            "the passages have its words, and",
-        ),
+        ("Revenue of 2023?", "2024 less than the 212 of 2023.", "In 2024 it was 212.", "and speak of nobody"),
         ("Who leads?", "Frau Mohn leads.", "Herr Mohn", "the passages have its words, and speak of a man"),
         ("谁负责?", "张伟女士负责。", "张伟先生", "the passages have its words, and speak of a man"),
         ("When does it open?", "It opens at 10:30 am.", "10:00 a.m.", "the passages have its words as parts of other"),
         ("When is it open?", "From 10 am to 3 pm.", "10 a.m. to 3 a.m.", "the passages have its number and its words"),
         ("Whom does one call?", "Call 4250.", "4250 am", "the passages have its number and its words"),
-        (
-            "When does it open?",
-            "From 10:00 to 18:00. I am sure.",
-            "10 am",
-            "the passages have its number and its words",
-        ),
+        ("When does it open?", "From 10:00 to 18:00. I am sure.", "10 am", "its number and its words"),
         ("How many?", "20 women and two men.", "20 men", "the passages have its number and its words apart"),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
         ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
         ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
-        (
-            "How many mills are there?",
-            "The mills: 4/12/2021.",
-            "Four",
-            "the passages have its words as parts of a date",
-        ),
+        ("How many mills are there?", "The mills: 4/12/2021.", "Four", "as parts of a date"),
     ],
 )
 @pytest.mark.parametrize(("support", "given"), [("no", False), ("fully", True)])
@@ -465,7 +445,7 @@ def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why,
     program, engine = own(text, reply=reply)
     record = program(asked).record
     assert (record.answer == said, engine.count["JudgeSupport"]) == (given, 1)
-    assert record.quizzes[0].support.startswith(why)
+    assert why in record.quizzes[0].support
 
 
 SCHMITT = "Which of those of Ms Schmitt?"
@@ -688,8 +668,5 @@ def test_the_lines_say_what_was_searched_read_and_found_and_never_the_guess():
         ("Known: quiz 3, “Where?”: Oslo (from memory)", []),
         ("Known: quiz 3, “Where?”: Oslo (from the documents)", []),
     ]
-    assert (without_guess(None), "guess" in without_guess(found), without_guess(found)["asked"]) == (
-        None,
-        False,
-        "Who?",
-    )
+    assert without_guess(None) is None
+    assert without_guess(found).keys() == Unanswered.model_fields.keys() - {"guess"}

@@ -71,13 +71,3 @@ def test_a_chooser_that_nobody_would_ask_is_refused(keqa_command, tmp_path, monk
 )
 def test_what_does_not_go_together(keqa_command, log, tmp_path, options, message):
     keqa_command("boundary", "train", log, *options, "--out", tmp_path / "no.json").refused(message)
-
-
-def test_nothing_is_learned_from_a_test_split_or_a_bad_line(keqa_command, log, tmp_path):
-    test, bad = tmp_path / "nq_test.jsonl", tmp_path / "bad.jsonl"
-    test.write_text(log.read_text())
-    bad.write_text('{"question": "Who?", "draft": "Bo", "right": true}\n{"question": "Who?", "right": true}\n')
-    train = ["boundary", "train", "--outcomes", "--out", tmp_path / "no.json"]
-    keqa_command(*train, test).refused("test split: nothing learns from that")
-    keqa_command(*train, bad).refused("bad.jsonl, line 2: draft")
-    assert not (tmp_path / "no.json").exists()

@@ -58,12 +58,8 @@ ANN, BO = "Ann Berg | was born in | Oslo", "Bo Lund | was born in | Bergen"
 
 def test_the_triples_may_be_embedded_as_one_text(scripted, retriever):
     def two_people(name, inputs, config):
-        triples = [ANN, "ann berg | left | Oslo", BO]
-        return (
-            {"subject": "both", "triples": json.dumps(triples)}
-            if name == "ExpandSubject"
-            else reply(name, inputs, config)
-        )
+        told = {"subject": "both", "triples": json.dumps([ANN, "ann berg | left | Oslo", BO])}
+        return told if name == "ExpandSubject" else reply(name, inputs, config)
 
     texts = ["Ann Berg was born in Oslo. Ann Berg left Oslo. Bo Lund was born near Bergen."]
     found = {

@@ -247,21 +247,15 @@ def test_in_a_thread_that_cannot_reach_the_stream_nothing_is_streamed(program):
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning")
 def test_the_answer_is_told_while_a_served_model_writes_it(retriever):
     replies = {
-        "DecomposeQuestion": markers(quizzes='["Who wrote it?", "Who sang it?"]'),
-        "AnswerQuiz": markers(answer="Ann"),
-        "Summarize": markers(explanation="She did [[ ## answer ## ]] both.", answer="Ann wrote and\n[sic] sang it"),
+        "answered_quizzes": markers(
+            explanation="She did [[ ## answer ## ]] both.", answer="Ann wrote and\n[sic] sang it"
+        ),
+        "quizzes": markers(quizzes='["Who wrote it?", "Who sang it?"]'),
+        "": markers(answer="Ann"),
     }
 
     def said(messages, n, body):
-        system = messages[0]["content"]
-        kind = (
-            "Summarize"
-            if "answered_quizzes" in system
-            else "DecomposeQuestion"
-            if "quizzes" in system
-            else "AnswerQuiz"
-        )
-        return [replies[kind]] * n
+        return [next(told for name, told in replies.items() if name in messages[0]["content"])] * n
 
     for further in ({}, {"user": "me"}):
         # With a setting of its own a request goes through LiteLLM.

@@ -83,11 +83,9 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(text):
 
 def test_the_address_of_vectors_may_name_a_model():
     address = parse_address("elasticsearch+dense+https://a:1,b/prefix/wiki@org/model")
-    assert (address.dense, address.model, address.urls) == (
-        True,
-        "org/model",
-        ["https://a:1/prefix", "https://b:9200/prefix"],
-    )
+    assert address.dense
+    assert address.model == "org/model"
+    assert address.urls == ["https://a:1/prefix", "https://b:9200/prefix"]
     assert str(address) == "elasticsearch+dense+https://a:1,b:9200/prefix/wiki"
     assert parse_address("elasticsearch+dense://a/wiki").model is None
 
