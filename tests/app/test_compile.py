@@ -100,9 +100,10 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
 
 
 def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out):
-    tune().fine()
+    said = tune().fine()
     settings = json.loads((out / "program.json").read_text())["settings"]
-    assert (settings["settle"], settings["read_together"]) == ("cascade", True)
+    assert [settings[name] for name in ("settle", "read_together", "expand")] == ["cascade", True, 3]
+    assert "8 questions are too few to choose how they are settled, 25 at least: as keqa ask does" in said
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
