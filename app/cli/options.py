@@ -12,6 +12,7 @@ from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
+from keqa.storage.redaction import visible
 
 if TYPE_CHECKING:
     import dspy
@@ -428,9 +429,24 @@ class AskedOptions:
             refuse_idle(settings, asked)
             promise = self.risk.hold(asked)
             check_reachable(roles.every)
-        if promise:
-            warn(promise)
+        for said in filter(None, (promise, learned_of_another(asked))):
+            warn(said)
         return asked, retriever, roles
+
+
+def learned_of_another(program: Program) -> str:
+    """What to say where a boundary model learned what another language model knows than the one that is asked."""
+    from keqa.programs.fingerprint import lm_spec
+    from keqa.programs.keqa import KEQA
+
+    # One reading asks no gate.
+    if not isinstance(program, KEQA) or program.settle == "reading":
+        return ""
+    learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
+    asked = lm_spec(program.examination.quiz.lm)["model"]
+    if learned in (None, "", asked):
+        return ""
+    return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
 
 
 def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:

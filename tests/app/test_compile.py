@@ -97,6 +97,11 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     asked = ("ask", "Whom?", "--program", out, *served)
     assert keqa_command(*asked, "--settle", "quizzes").code == 0
     assert keqa_command(*asked).code == 3
+    foreign = "which is not openai/scripted: compile for that"
+    assert foreign in keqa_command("ask", "Whom?", "--program", "testbed", *served).err
+    run = ["--questions", val, "--program", "testbed", "--out", out.with_name("runs")]
+    assert foreign in keqa_command("evaluate", "keqa", *run, *served).err
+    assert foreign not in again.err
 
 
 def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out):
