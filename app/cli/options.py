@@ -456,19 +456,13 @@ def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
 
 
 def as_it_comes(retriever: Retriever, roles: Roles | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Over documents of one's own, where nothing was compiled: one call for several, and one plain reading first.
-
-    A language model that was trained on the papers' prompts is asked those. What is read plainly is checked where it
-    must not be guessed; elsewhere, and for who wants passages judged, what is read is cited.
-    """
+    """Over documents of one's own, where nothing was compiled; an LM trained on the papers' prompts is asked those."""
     from keqa.programs.calls.predictor import trained_on_prompts
+    from keqa.programs.settings import as_asked
 
     wanted = getattr(retriever, "own_documents", True) and not (roles and trained_on_prompts(roles.task))
-    if not wanted:
-        return {}
     cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"
-    reads = {"cite": True} if cites else {"pick": False, "read_together": True}
-    return {"draft": True, "settle": "cascade", "expand": 3, **reads}
+    return as_asked(cites=bool(cites)) if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

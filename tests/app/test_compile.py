@@ -76,6 +76,7 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert cells["threshold"] == ["4/5", "2/5"]
     assert cells["compiled"][0] == "1.000"
     assert cells["tuned"] == ["settings", "1.000", "kept"]
+    assert cells["as"][:3] == ["keqa", "ask", "does"]
     # Over documents of one's own, memory alone is no part.
     assert (cells["reading"][-1], cells["quizzes"][0]) == ("kept", "1.000")
     assert "memory alone" not in ended.out
