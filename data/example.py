@@ -152,9 +152,11 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     answer_type = usual if is_missing(kind) else check_answer_type(kind)
     if marked and answers:
         raise InputError("it is marked as unanswerable, and there is an answer")
-    without = marked or (marked is None and given.get("answer", "") is None)
-    if not (unanswerable and without and not answers):
+    without = not answers and (marked or (marked is None and given.get("answer", "") is None))
+    if not without:
         _check_answers(answers, answer_type, choices)
+    elif not unanswerable:
+        raise InputError("there is no answer, as it says itself: nothing can be learned from it")
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
     for broken in broken_references(numbered_quizzes(quizzes)):

@@ -67,7 +67,7 @@ def read_records(
 ) -> Iterator[Example | NotAsked | Problem]:
     """Convert rows one at a time; of a question only the hash is kept, as there may be more than memory holds."""
     ids: dict[str, str] = {}
-    questions: dict[Any, str] = {}
+    questions: dict[Any, tuple[str, int]] = {}
     for row in rows:
         place = f"{row.unit} {row.number}"
         try:
@@ -79,11 +79,13 @@ def read_records(
             if isinstance(found, Example):
                 asked = hash((found.question.casefold(), found.choices))
                 key = asked if own else (asked, found.id)
+                answers = hash(found.answers)
                 if key in questions:
-                    raise InputError(f"the question of {questions[key]} again")
+                    first, same = questions[key][0], questions[key][1] == answers
+                    raise InputError(f"the question of {first} again{'' if same else ', with another answer'}")
                 if found.id in ids:
                     raise InputError(f"its id {found.id!r} is that of {ids[found.id]}")
-                ids[found.id] = questions[key] = place
+                ids[found.id], questions[key] = place, (place, answers)
         except InputError as error:
             yield Problem(row.path, row.number, str(error), row.unit)
         else:

@@ -439,9 +439,9 @@ class Steps:
         found = Ways(tuning, self.train, self.options.threshold).run()
         self.report.settling = found.about()
         self.report.problems += found.problems
-        kept = found.kept.point
-        if kept is not tuning.best:
-            name = f"settled by {found.kept.way}"
-            self.report.trials.append(Trial(name, kept.score, kept.scores))
-            self.report.chosen.append(name)
+        kept, asked = found.kept, found.asked
+        tried = {f"settled by {kept.way}": kept} if kept is not asked and kept.point is not tuning.best else {}
+        tried |= {"as keqa ask does": asked} if asked is not None else {}
+        self.report.trials += [Trial(name, one.point.score, one.point.scores) for name, one in tried.items()]
+        self.report.chosen += [name for name, one in tried.items() if one is kept]
         return found.program

@@ -6,8 +6,8 @@ whole is never worse than its parts, the cheapest way is kept of those that are 
 standard error of the paired difference below it, or than what the best costs more, and never more than two hundredths.
 Memory alone gives up the index, and is kept only where it is right at times and nothing scores better. The chooser is
 learned from what each way answers to the training questions, and scored on them by what those of other folds choose;
-from their quizzes the arbiter between memory and passages is learned. No question is shown demonstrations that were
-made from it.
+from their quizzes the arbiter between memory and passages is learned. What documents of one's own are asked without
+compiling is one of the cascades. No question is shown demonstrations that were made from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ from keqa.programs.boundary.chooser import WAYS, Chooser
 from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
+from keqa.programs.settings import as_asked
 
 CASCADE = "cascade"
 TITLES = {
@@ -121,6 +122,8 @@ class Ways:
     """From what score on an answer is right."""
     tried: list[Tried] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    asked: Tried | None = None
+    """The cascade as which documents of one's own are asked where nothing was compiled."""
 
     def run(self) -> Self:
         """Score all ways, the chooser last: where memory alone is as good as all others, nothing could be cheaper."""
@@ -197,7 +200,7 @@ class Ways:
         """Learn the arbiter and the chooser from what the ways before answer to the training questions.
 
         A cascade without a chooser has nothing to learn and is tried as well: it reads first, and takes the question
-        apart where the passages do not answer it.
+        apart where the passages do not answer it. Over documents of one's own so is what is asked without compiling.
         """
         if self.kept.way == "draft":
             return
@@ -206,25 +209,29 @@ class Ways:
         answered = {way: one.answered for way, one in by_way.items() if one.answered}
         read, apart = (by_way[way].answered for way in ("reading", "quizzes"))
         first = tuple(one if _tells("reading", one) else other for one, other in zip(read, apart, strict=True))
-        self.tried.append(self._measured(CASCADE, form)._replace(answered=first))
+        cascades = [self._measured(CASCADE, form)._replace(answered=first)]
+        own, values = self.tuning.own, self.tuning.values
+        asked = as_asked(cites=own["cite"] or own["listwise"])
+        if self.tuning.start.declines and all(value in values[name] for name, value in asked.items()):
+            self.asked = self._trained(self._measured(CASCADE, {**own, **asked}))
+            cascades.append(self.asked)
         try:
             self._arbitrate(answered["quizzes"])
             learner = Learner(outcomes_of(answered, self.threshold))
         except InputError as error:
             self.problems.append(f"no chooser between memory, reading and quizzes: {error}")
-            return
-        prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
-        call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
-        cascades = [self.tried.pop()]
-        arbiter = next(one for one in self.tried if one.way == "quizzes").choosers
-        for factor in _FACTORS:
-            chosen = learner.chooser(factor * call, factor * retrieval, prices)
-            settled = tuple(
-                _settled({way: traces[place] for way, traces in answered.items()}, chosen.chances[one.question])
-                for place, one in enumerate(self.train)
-            )
-            found = self._measured(CASCADE, form, **arbiter, chooser=chosen.chooser)
-            cascades.append(found._replace(answered=settled))
+        else:
+            prices = [Price(by_way[way].point.calls, by_way[way].point.retrievals) for way in ("reading", "quizzes")]
+            call, retrieval = self.tuning.cost_per_call, self.tuning.cost_per_retrieval
+            arbiter = next(one for one in self.tried if one.way == "quizzes").choosers
+            for factor in _FACTORS:
+                chosen = learner.chooser(factor * call, factor * retrieval, prices)
+                settled = tuple(
+                    _settled({way: traces[place] for way, traces in answered.items()}, chosen.chances[one.question])
+                    for place, one in enumerate(self.train)
+                )
+                found = self._measured(CASCADE, form, **arbiter, chooser=chosen.chooser)
+                cascades.append(found._replace(answered=settled))
         best = cheapest_of_the_best([*self.tried, *cascades])
         self.tried.append(best if best in cascades else cascades[0])
 

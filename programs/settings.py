@@ -11,6 +11,15 @@ from keqa.programs import declared
 from keqa.programs.arguments import refusal
 
 
+def as_asked(*, cites: bool) -> dict[str, Any]:
+    """How one's own documents are asked where nothing was compiled: one call for several, and one reading first.
+
+    What is read plainly is checked where it must not be guessed; for who wants passages judged, what is read is cited.
+    """
+    reads = {"cite": True} if cites else {"pick": False, "read_together": True}
+    return {"draft": True, "settle": "cascade", "expand": 3, **reads}
+
+
 class Settings(declared.CommonSettings, BaseModel):
     """The settings that every method has; a method's own class of them adds its own, as annotated fields."""
 

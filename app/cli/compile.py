@@ -260,7 +260,7 @@ def compile_command(
     from keqa.lms import build_lm
     from keqa.optimize.options import Options
     from keqa.optimize.options import split as divided
-    from keqa.optimize.settling import too_few
+    from keqa.optimize.settling import FEWEST, too_few
 
     settings = options.settings()
     spec = _method_of(method, settings, models)
@@ -286,12 +286,16 @@ def compile_command(
     questions = divided(trainset, valset, learning.seed)
     warn_of_many("", [*problems, *questions.problems])
     unlearned = spec.method.kind == "keqa" and folder is None and not learning.no_tuning
-    if unlearned and too_few(questions.train, questions.val):
-        # Few questions do not say what is better than what keqa ask does.
-        settings = {**as_it_comes(retriever, roles, settings), **settings}
+    few = unlearned and too_few(questions.train, questions.val)
+    # Few questions do not say what is better than what keqa ask does.
+    kept = as_it_comes(retriever, roles, settings) if few else {}
+    if kept:
+        few_of = f"{len(questions.train) + len(questions.val)} questions are too few to choose how they are settled"
+        problems.append(f"{few_of}, {FEWEST} at least: as keqa ask does")
+    settings, how = {**kept, **settings}, learning.arguments() | {"grid": dict.fromkeys(kept, ())}
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
     refuse_idle(settings, make(spec, parts))
-    price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
+    price.agree(spec, parts, questions, models.by_role, how, work=place, as_json=as_json)
     if roles is None:
         return
     from keqa.cli.running import compiling
@@ -309,7 +313,7 @@ def compile_command(
             reflection_lm=reflecting,
             progress=bars.report,
             before_first=lambda: check_reachable(asked),
-            **learning.arguments(),
+            **how,
         )
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())

@@ -12,6 +12,7 @@ from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
+from keqa.storage.redaction import visible
 
 if TYPE_CHECKING:
     import dspy
@@ -429,9 +430,24 @@ class AskedOptions:
             refuse_idle(settings, asked)
             promise = self.risk.hold(asked)
             check_reachable(roles.every)
-        if promise:
-            warn(promise)
+        for said in filter(None, (promise, learned_of_another(asked))):
+            warn(said)
         return asked, retriever, roles
+
+
+def learned_of_another(program: Program) -> str:
+    """What to say where a boundary model learned what another language model knows than the one that is asked."""
+    from keqa.programs.fingerprint import lm_spec
+    from keqa.programs.keqa import KEQA
+
+    # One reading asks no gate.
+    if not isinstance(program, KEQA) or program.settle == "reading":
+        return ""
+    learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
+    asked = lm_spec(program.examination.quiz.lm)["model"]
+    if learned in (None, "", asked):
+        return ""
+    return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
 
 
 def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
@@ -441,19 +457,13 @@ def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
 
 
 def as_it_comes(retriever: Retriever, roles: Roles | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Over documents of one's own, where nothing was compiled: one call for several, and one plain reading first.
-
-    A language model that was trained on the papers' prompts is asked those. What is read plainly is checked where it
-    must not be guessed; elsewhere, and for who wants passages judged, what is read is cited.
-    """
+    """Over documents of one's own, where nothing was compiled; an LM trained on the papers' prompts is asked those."""
     from keqa.programs.calls.predictor import trained_on_prompts
+    from keqa.programs.settings import as_asked
 
     wanted = getattr(retriever, "own_documents", True) and not (roles and trained_on_prompts(roles.task))
-    if not wanted:
-        return {}
     cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"
-    reads = {"cite": True} if cites else {"pick": False, "read_together": True}
-    return {"draft": True, "settle": "cascade", "expand": 3, **reads}
+    return as_asked(cites=bool(cites)) if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

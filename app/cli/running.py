@@ -16,6 +16,7 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
+    learned_of_another,
     open_retriever,
     refuse_idle,
     setting_of,
@@ -143,6 +144,8 @@ def rows_of(
             if compared and isinstance(program, KEQA) and program.unanswered is None and program.declines:
                 program.unanswered = "guess"
             if prepare is not None and (message := prepare(spec, program)):
+                bars.say(message)
+            if message := learned_of_another(program):
                 bars.say(message)
 
         check_writable(run.out, "--out")

@@ -31,6 +31,7 @@ from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import Spec, parse_spec
 from keqa.programs.saving import about
+from keqa.programs.settings import as_asked
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 from keqa.signatures.chat_format import adapter
@@ -163,8 +164,12 @@ def estimate_compilation(
     bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
     # Each way to settle a question is asked all of them, and the few of the rehearsal choose none.
     both = [*questions.train, *([] if shared else questions.val)]
-    for way in WAYS if options["tuning"] and spec.method.name == "keqa" and not too_few(both) else ():
-        asked = estimate("", replace(spec, arguments={**spec.arguments, "settle": way}), both, parts, models)
+    # Over documents of one's own memory alone is no answer, and what is asked without compiling is tried as well.
+    declines = getattr(make(spec, parts), "declines", False)
+    ways: list[dict[str, Any]] = [{"settle": way} for way in WAYS[declines:]]
+    ways += [as_asked(cites=False)] if declines else []
+    for way in ways if options["tuning"] and spec.method.name == "keqa" and not too_few(both) else ():
+        asked = estimate("", replace(spec, arguments={**spec.arguments, **way}), both, parts, models)
         for model, more in asked.bounds.items():
             bounds[model] = CostBounds(*map(total, zip(bounds[model], more, strict=True)))
     return Estimate("training", spec.label, len(questions.train), bounds)

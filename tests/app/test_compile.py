@@ -75,6 +75,7 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert cells["threshold"] == ["4/5", "2/5"]
     assert cells["compiled"][0] == "1.000"
     assert cells["tuned"] == ["settings", "1.000", "kept"]
+    assert cells["as"][:3] == ["keqa", "ask", "does"]
     # Over documents of one's own, memory alone is no part.
     assert (cells["reading"][-1], cells["quizzes"][0]) == ("kept", "1.000")
     assert "memory alone" not in ended.out
@@ -96,12 +97,18 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     asked = ("ask", "Whom?", "--program", out, *served)
     assert keqa_command(*asked, "--settle", "quizzes").code == 0
     assert keqa_command(*asked).code == 3
+    foreign = "which is not openai/scripted: compile for that"
+    assert foreign in keqa_command("ask", "Whom?", "--program", "testbed", *served).err
+    run = ["--questions", val, "--program", "testbed", "--out", out.with_name("runs")]
+    assert foreign in keqa_command("evaluate", "keqa", *run, *served).err
+    assert foreign not in again.err
 
 
 def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out):
-    tune().fine()
+    said = tune().fine()
     settings = json.loads((out / "program.json").read_text())["settings"]
-    assert (settings["settle"], settings["read_together"]) == ("cascade", True)
+    assert [settings[name] for name in ("settle", "read_together", "expand")] == ["cascade", True, 3]
+    assert "8 questions are too few to choose how they are settled, 25 at least: as keqa ask does" in said
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(

@@ -42,7 +42,7 @@ def test_all_fields_of_jsonl_and_csv(write_json):
             [("Ann",), ("1968", "68")],
             {
                 2: "the answer is empty",
-                3: "the question of line 1 again",
+                3: "the question of line 1 again, with another answer",
                 4: "malformed JSON (Expecting ',' delimiter at column 40)",
                 5: "an object with question and answer is expected, not list",
                 6: "its id '1' is that of line 1",
@@ -223,7 +223,7 @@ def test_what_a_program_holds_is_sorted_alike():
     reading = sort_examples([{"question": "Who?", "answer": "Ann"}, {"question": "Who?", "answer": "Bo"}, "Who?"])
     assert [example.answers for example in reading.examples] == [("Ann",)]
     assert [str(problem) for problem in reading.problems] == [
-        "example 2: the question of example 1 again",
+        "example 2: the question of example 1 again, with another answer",
         "example 3: a question with its answers is expected, not str",
     ]
 

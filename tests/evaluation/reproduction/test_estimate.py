@@ -211,6 +211,11 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
     assert [one[3]["optimizer"] for one in rehearsed] == ["bootstrap"] * 2
     assert [one[1] for one in rehearsed] == [["19", "20", "21", "22"]] * 2
     assert calls("rag", many[:50], many[50:])["m"] == [24.0, 24.0]
+    # Over documents of one's own it is memory alone that is not tried, and what is asked without compiling is.
+    parts.retriever.own_documents = True
+    as_asked = {"draft": True, "settle": "cascade", "expand": 3, "pick": False, "read_together": True}
+    calls("keqa", many[:50], many[50:])
+    assert ways == [(way, 60) for way in ({"settle": "reading"}, {"settle": "quizzes"}, as_asked)]
 
 
 def test_what_training_spent_earlier_counts_and_what_is_not_named_is_nothing(tmp_path, monkeypatch):
