@@ -61,7 +61,7 @@ def build(
     *,
     sources: list[Path] = argument(
         "SOURCE...",
-        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv and .txt, or files: JSONL, JSON [{title, "
+        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv, .txt and source code, or files: JSONL, JSON [{title, "
         "text}], DPR .tsv.",
     ),
     options: Any,

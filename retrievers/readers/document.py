@@ -356,6 +356,13 @@ def heading_of(line: str) -> str:
     return bare.rstrip() if not bare or bare[-1].isspace() else heading
 
 
+def first_heading(sections: Sequence[ReadSection]) -> str:
+    """The heading that a document begins with; none where others stand beside it, below the level of a title."""
+    headed = [section for section in sections if section.heading]
+    beside = len(headed) > 1 and headed[0].level > 1 and any(one.level == headed[0].level for one in headed[1:])
+    return headed[0].heading if headed and not beside else ""
+
+
 def stated_date(text: str) -> str:
     """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
     top = _in_our_years(text[:_DATED])

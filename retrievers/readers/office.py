@@ -15,7 +15,14 @@ from xml.parsers import expat
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, allow
-from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
+from keqa.retrievers.readers.document import (
+    ReadDocument,
+    ReadSection,
+    first_heading,
+    given_title,
+    iso_date,
+    markdown_sections,
+)
 from keqa.retrievers.readers.html import repeat_spanning_cells
 from keqa.retrievers.readers.tables import table_sections
 
@@ -137,7 +144,7 @@ def _markdown(converter: str, suffix: str, data: bytes) -> str:
 
 def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(_markdown("DocxConverter", ".docx", data)))
-    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
+    return ReadDocument(given_title(stated, first_heading(sections)), sections, date)
 
 
 def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -147,7 +154,7 @@ def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
         text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
         title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
         sections.append(ReadSection(text, title, int(number)))
-    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
+    return ReadDocument(given_title(stated, first_heading(sections)), sections, date)
 
 
 def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -158,12 +165,8 @@ def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(body if about else markdown))
     # Who wrote it is asked for as well.
     by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
-    title = given_title(about.get("Title", ""), _first_heading(sections))
+    title = given_title(about.get("Title", ""), first_heading(sections))
     return ReadDocument(title, sections, iso_date(about.get("Date", "")), about=by)
-
-
-def _first_heading(sections: list[ReadSection]) -> str:
-    return next((section.heading for section in sections if section.heading), "")
 
 
 def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:

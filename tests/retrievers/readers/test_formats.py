@@ -2,6 +2,7 @@ import csv
 import datetime
 import gzip
 import io
+import json
 import struct
 import time
 import zipfile
@@ -50,6 +51,22 @@ LITERAL_KEPT = (
     "Pay::\n```\n  pay 1\n  go 2\n```\n- So::\n```\n    go 4\n```\nOr so:\n\n"
     ".. code-block:: sh\n```\n   :linenos:\n   go 3\n```\n.. note:: It is."
 )
+PAY = "        pay(one, two)\n"
+CODE = "class Mill:\n    def toll(self):\n" + PAY * 50 + "        return 40\n\n\nX = 1\n"
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Tides\n", "Of Skarn."]},
+        {
+            "cell_type": "code",
+            "source": "max(levels)",
+            "outputs": [{"data": {"text/plain": ["7.84"], "image/png": "iVBO"}}, {"text": "done\n"}],
+        },
+    ]
+}
+TEX = (
+    "\\title{The \\emph{Mill}} % draft\n\\date{12 May 2023}\n\\section{Toll}\\label{sec:toll}\n"
+    "A ship pays 40~coins.\n\\subsection*{Oxen}\nAn ox pays 5\\%."
+)
 CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
 
 
@@ -78,6 +95,12 @@ FORMATS = {
     ),
     "a.html": lambda: HTML.encode(),
     "my_note.txt": lambda: b"A note.",
+    "mill.py": lambda: CODE.encode(),
+    "mill.toml": lambda: b"[mill]\n" + b"toll = 40\n" * 80 + b"\n[sea]\ndeep = true\n",
+    "tides.ipynb": lambda: json.dumps(NOTEBOOK).encode(),
+    "mill.tex": lambda: TEX.encode(),
+    "mill.org": lambda: b"* Mill\n- x\n** Toll\n40.",
+    "day.md": lambda: b"## Morning\nRain.\n## Evening\nSun.",
 }
 PDF_PAGE = "The mill stood here for long years. The mill stood here for long years."
 FOUND = {
@@ -140,6 +163,29 @@ FOUND = {
         (f"## Later years\n{FILLER}", "", "Later years", "2020-03-04"),
     ],
     "my_note.txt": ["my note", ("A note.", "", "", "")],
+    "mill.py": [
+        "mill.py",
+        (f"````\nclass Mill:\n    def toll(self):\n{PAY * 48}````", "", "line 1", ""),
+        (f"````\nclass Mill:\n    def toll(self):\n{PAY * 2}        return 40\nX = 1\n````", "", "line 51", ""),
+    ],
+    "mill.toml": [
+        "mill.toml",
+        ("````\n[mill]\n" + "toll = 40\n" * 33 + "````", "", "line 1", ""),
+        ("````\n[mill]\n" + "toll = 40\n" * 33 + "````", "", "line 35", ""),
+        ("````\n[mill]\n" + "toll = 40\n" * 14 + "[sea]\ndeep = true\n````", "", "line 68", ""),
+    ],
+    "tides.ipynb": [
+        "Tides",
+        ("# Tides\nOf Skarn.\n````\nmax(levels)\n````\n````\n7.84\n````\n````\ndone\n````", "", "Tides", ""),
+    ],
+    "mill.tex": [
+        "The Mill",
+        ("\\title{The Mill} \\date{12 May 2023}", "", "", "2023-05-12"),
+        ("### Toll\nA ship pays 40 coins.", "", "Toll", "2023-05-12"),
+        ("#### Oxen\nAn ox pays 5\\%.", "", "Oxen", "2023-05-12"),
+    ],
+    "mill.org": ["Mill", ("# Mill\n- x", "", "Mill", ""), ("## Toll\n40.", "", "Toll", "")],
+    "day.md": ["day", ("## Morning\nRain.", "", "Morning", ""), ("## Evening\nSun.", "", "Evening", "")],
 }
 
 
