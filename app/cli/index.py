@@ -61,8 +61,8 @@ def build(
     *,
     sources: list[Path] = argument(
         "SOURCE...",
-        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv, .txt and source code, or files: JSONL, JSON [{title, "
-        "text}], DPR .tsv.",
+        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv, .txt and code, or files: JSONL, JSON "
+        "[{title, text}], DPR .tsv.",
     ),
     options: Any,
 ) -> None:
