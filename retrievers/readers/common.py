@@ -50,7 +50,7 @@ CODE: Final = tuple(
 
 PROSE: Final = tuple(
     """
-    .adoc .csv .docx .eml .epub .htm .html .ipynb .markdown .md .org .pdf .pptx .rst .tex .txt .xlsx
+    .adoc .csv .docx .eml .epub .htm .html .ipynb .markdown .md .org .pdf .pptx .rst .srt .tex .txt .vtt .xlsx
     """.split()
 )
 """The suffixes of all other documents."""

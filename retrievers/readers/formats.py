@@ -14,6 +14,7 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 
 from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.readers.captions import read_captions
 from keqa.retrievers.readers.code import read_code, read_notebook
 from keqa.retrievers.readers.common import (
     CODE,
@@ -198,6 +199,7 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     ".csv": read_csv,
     ".eml": read_mail,
     **dict.fromkeys((".htm", ".html"), read_html),
+    **dict.fromkeys((".srt", ".vtt"), read_captions),
     **dict.fromkeys((".markdown", ".md"), read_markdown),
     ".ipynb": read_notebook,
     ".pdf": read_pdf,

@@ -100,6 +100,15 @@ FORMATS = {
     "tides.ipynb": lambda: json.dumps(NOTEBOOK).encode(),
     "mill.tex": lambda: TEX.encode(),
     "mill.org": lambda: b"* Mill\n- x\n** Toll\n40.",
+    "talk.vtt": lambda: (
+        b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
+        b"01:00:07.000 --> 01:00:09.000\nKofi: It&#39;s sold."
+    ),
+    "talk.srt": lambda: b"1\r\n00:00:00,500 --> 00:00:03,000\r\n<i>The mill</i>\r\nis old.\r\n\r\n",
+    "chat.txt": lambda: (
+        "02/05/2024, 19:12 - Jonas Weill: I have it. Will bring it\n02/05/2024, 19:13 - Pim: ok\n"
+        "\u200e[03.05.24, 21:15:00] Oma Inge: Der Topf\nist blau\n10:02:11 From Kofi: no\n"
+    ).encode(),
     "day.md": lambda: b"## Morning\nRain.\n## Evening\nSun.",
 }
 PDF_PAGE = "The mill stood here for long years. The mill stood here for long years."
@@ -185,6 +194,16 @@ FOUND = {
         ("#### Oxen\nAn ox pays 5\\%.", "", "Oxen", "2023-05-12"),
     ],
     "mill.org": ["Mill", ("# Mill\n- x", "", "Mill", ""), ("## Toll\n40.", "", "Toll", "")],
+    "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],
+    "talk.srt": ["talk", ("[00:00:00] The mill is old.", "", "", "")],
+    "chat.txt": [
+        "chat",
+        (
+            "02/05/2024, 19:12 - Jonas Weill: I have it. Will bring it\n02/05/2024, 19:13 - Pim: ok\n"
+            "\u200e[03.05.24, 21:15:00] Oma Inge: Der Topf ist blau\n10:02:11 From Kofi: no",
+            *("", "", ""),
+        ),
+    ],
     "day.md": ["day", ("## Morning\nRain.", "", "Morning", ""), ("## Evening\nSun.", "", "Evening", "")],
 }
 
