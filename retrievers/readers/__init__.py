@@ -35,7 +35,7 @@ _LONGEST_PATH: Final = 900
 # What programs put beside source code: packages of others, and in a repository what is made of it.
 _INSTALLED: Final = ("__pycache__", "node_modules", "site-packages")
 _BUILT: Final = ("build", "dist", "target")
-_NO_TEXT_FILES: Final = frozenset((".docx", ".pptx", ".xlsx", ".epub", ".pdf"))
+_NO_TEXT_FILES: Final = frozenset((".docx", ".odt", ".ods", ".pptx", ".xlsm", ".xlsx", ".epub", ".pdf"))
 
 
 class Corpus(Iterator[Passage]):

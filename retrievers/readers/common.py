@@ -50,7 +50,8 @@ CODE: Final = tuple(
 
 PROSE: Final = tuple(
     """
-    .adoc .csv .docx .eml .epub .htm .html .ipynb .markdown .md .org .pdf .pptx .rst .srt .tex .txt .vtt .xlsx
+    .adoc .csv .docx .eml .epub .htm .html .ipynb .markdown .mbox .md .mht .mhtml .odt .ods .org .pdf .pptx .rst .rtf
+    .srt .tex .txt .vtt .xlsm .xlsx
     """.split()
 )
 """The suffixes of all other documents."""

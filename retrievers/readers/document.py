@@ -132,7 +132,7 @@ _ONLY_YEAR = re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class ReadSection:
-    """A part of a document, with its heading and page or slide; a record of a table has a title.
+    """A part of a document, with its heading and page or slide; a record has a title, and may have a date.
 
     `level` is that of the heading, 1 for the outermost, and 0 where headings do not stand below each other.
     """
@@ -142,6 +142,7 @@ class ReadSection:
     page: int | None = None
     title: str = ""
     level: int = 0
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,9 @@ class ReadDocument:
         date_of = self._dates(file)
         for (text, pieces, section), heading in zip(cut, headings, strict=True):
             title = one_line(clean_text(section.title))[:LONGEST_TITLE]
-            place = placed({"file": file, "page": section.page, "heading": heading, "date": date_of(text)})
+            place = placed(
+                {"file": file, "page": section.page, "heading": heading, "date": section.date or date_of(text)}
+            )
             yield from ((title, piece, place) for piece in pieces)
 
     def _nested(self, before: Sequence[ReadSection]) -> Iterator[tuple[ReadSection, list[ReadSection]]]:

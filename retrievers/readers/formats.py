@@ -37,10 +37,11 @@ from keqa.retrievers.readers.document import (
     stated_date,
 )
 from keqa.retrievers.readers.html import read_html
-from keqa.retrievers.readers.mail import read_mail
+from keqa.retrievers.readers.mail import read_mail, read_mailbox
 from keqa.retrievers.readers.office import OFFICE
 from keqa.retrievers.readers.pdf import read_pdf
 from keqa.retrievers.readers.records import json_passages
+from keqa.retrievers.readers.rtf import read_rtf
 from keqa.retrievers.readers.tables import read_csv
 from keqa.retrievers.text import clean_text, one_line
 
@@ -197,13 +198,15 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **dict.fromkeys(CODE, read_code),
     **dict.fromkeys((".adoc", ".org"), read_outline),
     ".csv": read_csv,
-    ".eml": read_mail,
+    **dict.fromkeys((".eml", ".mht", ".mhtml"), read_mail),
+    ".mbox": read_mailbox,
     **dict.fromkeys((".htm", ".html"), read_html),
     **dict.fromkeys((".srt", ".vtt"), read_captions),
     **dict.fromkeys((".markdown", ".md"), read_markdown),
     ".ipynb": read_notebook,
     ".pdf": read_pdf,
     ".rst": read_rst,
+    ".rtf": read_rtf,
     ".tex": read_tex,
     ".txt": read_text,
 }

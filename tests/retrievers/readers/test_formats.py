@@ -53,6 +53,12 @@ LITERAL_KEPT = (
 )
 PAY = "        pay(one, two)\n"
 CODE = "class Mill:\n    def toll(self):\n" + PAY * 50 + "        return 40\n\n\nX = 1\n"
+
+
+def open_cells(*texts):
+    return "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in texts)
+
+
 NOTEBOOK = {
     "cells": [
         {"cell_type": "markdown", "source": ["# Tides\n", "Of Skarn."]},
@@ -100,6 +106,28 @@ FORMATS = {
     "tides.ipynb": lambda: json.dumps(NOTEBOOK).encode(),
     "mill.tex": lambda: TEX.encode(),
     "mill.org": lambda: b"* Mill\n- x\n** Toll\n40.",
+    "mill.rtf": lambda: (
+        rb"{\rtf1\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title The Mill}}{\*\generator x;}\f0 Toll: 2 \u8364? \{a day\}"
+        b"\\par\nM\\'fcller\\cell 4\\row}"
+    ),
+    "mill.odt": lambda: files.open_document(
+        '<text:tracked-changes>no</text:tracked-changes><text:h text:outline-level="1">Mill</text:h>'
+        "<text:p>A<text:s/>toll <text:span>of 4</text:span>.</text:p><table:table>"
+        + f"<table:table-row>{open_cells('Ox', '5')}</table:table-row>" * 2
+        + "</table:table>",
+        title="The Mill",
+    ),
+    "tolls.ods": lambda: files.open_document(
+        '<table:table table:name="Tolls"><table:table-row>' + open_cells("Ox", "Paid", "Year") + "</table:table-row>"
+        '<table:table-row><table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
+        + open_cells("1902")
+        + "</table:table-row></table:table>",
+        title="",
+    ),
+    "m.mbox": lambda: (
+        b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: Mon, 8 Jan 2024 08:00:00 +0000\n\nHere.\n\nFrom now on."
+        b"\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
+    ),
     "talk.vtt": lambda: (
         b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
         b"01:00:07.000 --> 01:00:09.000\nKofi: It&#39;s sold."
@@ -194,6 +222,14 @@ FOUND = {
         ("#### Oxen\nAn ox pays 5\\%.", "", "Oxen", "2023-05-12"),
     ],
     "mill.org": ["Mill", ("# Mill\n- x", "", "Mill", ""), ("## Toll\n40.", "", "Toll", "")],
+    "mill.rtf": ["The Mill", ("Toll: 2 € {a day}\n\nMüller | 4", "", "", "")],
+    "mill.odt": ["The Mill", ("# Mill\nA toll of 4.\n| Ox | 5 |\n|---|---|\n| Ox | 5 |", "", "Mill", "2023-11-05")],
+    "tolls.ods": ["tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 2", "2023-11-05")],
+    "m.mbox": [
+        *("Key", "Toll"),
+        ("Here. From now on. From it.", "", "Key", "2024-01-08"),
+        ("It is 4.", "", "Toll", ""),
+    ],
     "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],
     "talk.srt": ["talk", ("[00:00:00] The mill is old.", "", "", "")],
     "chat.txt": [
