@@ -30,6 +30,11 @@ def table(text):
                 ("Fees 2024, row 7", "ship: Boreas; 2023: 42; 2024: 43"),
             ],
         ),
+        # A total has fewer cells.
+        (
+            "Fees\nship,built,fee\nAurora,1921,40\nTotal",
+            [("Fees, row 3", "ship: Aurora; built: 1921; fee: 40"), ("Fees, row 4", "ship: Total")],
+        ),
         ("Ships and berths,\nship,berth\nAurora,N4", [("Ships and berths, row 3", "ship: Aurora; berth: N4")]),
         (
             "# exported by Jana, 2024\n# of all ships\nship,built,berth\nAurora,1921,N4",
