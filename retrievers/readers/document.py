@@ -26,7 +26,7 @@ _NO_TITLE = re.compile(
         |folie|diapositive?|title|titel|文档|文件|文書|工作簿|活頁簿|演示文稿|簡報|幻灯片|スライド)[\ _-]?\d*
     | (?:powerpoint[\ -])?(?:presentation|präsentation|演示文稿|簡報|プレゼンテーション)
     | (?:présentation|presentación\ de|apresentação\ do|presentazione\ standard\ di)\ powerpoint
-    | .+\.(?:docx?|pptx?|xlsx?|pdf|odt|rtf|tex|dvi|ps|indd|qxd|pmd|html?)
+    | about:blank | .+\.(?:docx?|pptx?|xlsx?|pdf|odt|rtf|tex|dvi|ps|indd|qxd|pmd|html?)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -78,8 +78,8 @@ _DAY: Final = re.compile(rf"(?<![\w./-]){_FULL}(?![./-]?\d)", re.IGNORECASE)
 
 # What leads to a date by itself, and what does only before a colon.
 _CUES: Final = r"""
-    as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed|changed?) | date\ of\ issue | issued | published
-    | version\ of | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
+    as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed|changed?|edited)(?:\ time)?
+    | date\ of\ issue | issued | published | version\ of | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
     | stand(?:\ vom)? | (?:gültig|in\ kraft|wirksam|gilt)\ (?:ab|seit|am) | fassung\ vom
     | (?:zuletzt\ )?(?:aktualisiert|geändert|überarbeitet|veröffentlicht) | letzte\ (?:aktualisierung|änderung)
     | (?:mise?s?\ )?à\ jour | dernière\ mise\ à\ jour | (?:en\ vigueur|valable|applicable)(?:\ (?:depuis|à\ partir))?

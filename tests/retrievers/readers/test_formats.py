@@ -107,7 +107,7 @@ FORMATS = {
     "mill.tex": lambda: TEX.encode(),
     "mill.org": lambda: b"* Mill\n- x\n** Toll\n40.",
     "mill.rtf": lambda: (
-        rb"{\rtf1\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title The Mill}}{\*\generator x;}\f0 Toll: 2 \u8364? \{a day\}"
+        rb"{\rtf1\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title The Mill}}{\*\generator x;}Toll: 2 \u8364? \{a day\}"
         b"\\par\nM\\'fcller\\cell 4\\row}"
     ),
     "mill.odt": lambda: files.open_document(
@@ -125,7 +125,7 @@ FORMATS = {
         title="",
     ),
     "m.mbox": lambda: (
-        b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: Mon, 8 Jan 2024 08:00:00 +0000\n\nHere.\n\nFrom now on."
+        b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: 8 Jan 2024 08:00:00 +0000\n\nHere.\n\nFrom now on."
         b"\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
     ),
     "talk.vtt": lambda: (
@@ -271,6 +271,7 @@ def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(t
         "無題のプレゼンテーション",
         "Présentation PowerPoint",
         "final_v2.docx",
+        "about:blank",
     ):
         assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
 
@@ -296,6 +297,12 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long")], [(10, "har-"), (10, "bour wall. End.")]]))
     assert [one.text for one in found] == ["A long harbour wall.", "End."]
+    pages = [["Harbour", "A long", "Page 1 of 2"], ["Harbour", "wall is here.", "It is old.", "Page 2 of 2"]]
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, line) for line in page] for page in pages]))
+    assert [one.text for one in found] == [
+        "Harbour A long wall is here. Page 1 of 2",
+        "Harbour\n\nIt is old. Page 2 of 2",
+    ]
 
 
 TABLE = [
