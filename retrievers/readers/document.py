@@ -79,7 +79,8 @@ _DAY: Final = re.compile(rf"(?<![\w./-]){_FULL}(?![./-]?\d)", re.IGNORECASE)
 # What leads to a date by itself, and what does only before a colon.
 _CUES: Final = r"""
     as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed|changed?|edited)(?:\ time)?
-    | date\ of\ issue | issued | published | version\ of | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
+    | date\ of\ issue | issued | published | version\ of
+    | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
     | stand(?:\ vom)? | (?:gültig|in\ kraft|wirksam|gilt)\ (?:ab|seit|am) | fassung\ vom
     | (?:zuletzt\ )?(?:aktualisiert|geändert|überarbeitet|veröffentlicht) | letzte\ (?:aktualisierung|änderung)
     | (?:mise?s?\ )?à\ jour | dernière\ mise\ à\ jour | (?:en\ vigueur|valable|applicable)(?:\ (?:depuis|à\ partir))?
