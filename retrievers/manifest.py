@@ -30,8 +30,8 @@ NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
 
 _SAVED_AS: Final = {
-    **dict.fromkeys((".doc", ".odt", ".rtf"), ".docx"),
-    **dict.fromkeys((".xls", ".ods"), ".xlsx"),
+    ".doc": ".docx",
+    ".xls": ".xlsx",
     **dict.fromkeys((".ppt", ".odp"), ".pptx"),
     ".msg": ".eml",
 }

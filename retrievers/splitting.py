@@ -30,11 +30,17 @@ _UNSPACED_ITEM: Final = (
 )
 # What begins an admonition or a tab in Markdown, whose body stands below.
 _MARKED: Final = r"[!?=]{3}\+? "
+# Before what somebody says in a chat or a transcript: its day and time, or the time alone in brackets or with seconds.
+_DAY: Final = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:,? |T)"
+_STAMP: Final = rf"\u200e?(?:\[(?:{_DAY})?|{_DAY}|(?=\d{{1,2}}:\d\d:\d\d))\d{{1,2}}:\d\d"
 # A colon stands before the definition of a term.
-_LINE: Final = rf"(?:[>*+\-•:]|\d{{1,3}}[.)])\s|{_MARKED}|\||{_UNSPACED_ITEM}"
+_LINE: Final = rf"(?:[>*+\-•:]|\d{{1,3}}[.)])\s|{_MARKED}|\||{_UNSPACED_ITEM}|{_STAMP}"
 _ITEMS = re.compile(rf"\n(?=\s*(?:#\s|{_LINE}))|^((?:#{{1,6}} |{_MARKED})[^\n]*)\n", re.MULTILINE)
 LISTED: Final = re.compile(rf"\s*(?:{_LINE})")
 """What an item begins with, of a list, a table, a quotation or definitions, or an admonition."""
+_STAMPED: Final = re.compile(_STAMP)
+# What somebody says in so many words is not cut from who says it and when.
+_TURN: Final = 50
 _FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})")
 # A paragraph that no mark ends keeps its end, so that it is not read as one sentence with the next.
 _ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]」』）*_`]*\Z")
@@ -182,7 +188,9 @@ def _prose_sentences(text: str, end: str) -> Iterator[str]:
         whole = line + ("\n" if LISTED.match(following) else "\n\n" if apart else " " if following else end)
         start = 0
         # A row of a table is one sentence, whatever its cells say.
-        for mark in () if line.startswith("|") and line.endswith("|") else _END.finditer(whole):
+        row = line.startswith("|") and line.endswith("|")
+        turn = _STAMPED.match(line) and text_length(line) <= _TURN * WORD_LENGTH
+        for mark in () if row or turn else _END.finditer(whole):
             if mark.end() < len(line) and _ends(whole, mark):
                 yield whole[start : mark.end()]
                 start = mark.end()

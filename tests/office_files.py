@@ -103,6 +103,16 @@ def epub(title, author, date, chapter):
     )
 
 
+def open_document(body, title):
+    """A document in OpenDocument with a title, of 5 November 2023."""
+    names = ("office", "text", "table", "meta")
+    spaces = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names)
+    meta = (
+        f'<m xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title><dc:date>2023-11-05</dc:date></m>'
+    )
+    return archive({"content.xml": f"<office:body {spaces}>{body}</office:body>", "meta.xml": meta})
+
+
 def pdf(pages, title="", changed="", outline=()):
     """A PDF of pages, each a list of lines with their sizes; outline: titles with page numbers from 0."""
     from pypdf import PdfWriter

@@ -61,8 +61,8 @@ def build(
     *,
     sources: list[Path] = argument(
         "SOURCE...",
-        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .rst, .csv and .txt, or files: JSONL, JSON "
-        "[{title, text}], DPR .tsv.",
+        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .rst, .csv, .txt and code, or files: JSONL, "
+        "JSON [{title, text}], DPR .tsv.",
     ),
     options: Any,
 ) -> None:

@@ -13,6 +13,7 @@ from keqa.retrievers.readers.beside import read_beside
 from keqa.retrievers.readers.common import (
     DOCUMENTS,
     MAX_DOCUMENT,
+    PROSE,
     RECORD_WORDS,
     opened,
     plain_suffix,
@@ -31,7 +32,10 @@ Progress = Callable[[int, int], None]
 _EVERY: Final = 100
 # Beside its number, the id of a passage has this path, and ids are at most 1,000 characters long.
 _LONGEST_PATH: Final = 900
-_NO_TEXT_FILES: Final = frozenset((".docx", ".pptx", ".xlsx", ".epub", ".pdf"))
+# What programs put beside source code: packages of others, and in a repository what is made of it.
+_INSTALLED: Final = ("__pycache__", "node_modules", "site-packages")
+_BUILT: Final = ("build", "dist", "target")
+_NO_TEXT_FILES: Final = frozenset((".docx", ".odt", ".ods", ".pptx", ".xlsm", ".xlsx", ".epub", ".pdf"))
 
 
 class Corpus(Iterator[Passage]):
@@ -159,7 +163,7 @@ def _no_document(folder: Path, left_out: LeftOut) -> InputError:
     kinds = [*left_out.unread.items(), *left_out.passed_over.items()][:5]
     others = ", ".join(f"{count} {kind}" for kind, count in kinds)
     return InputError(
-        f"{folder} has no {', '.join(DOCUMENTS)} file that can be read; it has {others or 'nothing at all'} "
+        f"{folder} has no {', '.join(PROSE)} file or code that can be read; it has {others or 'nothing at all'} "
         "(files of records, such as .jsonl, are named one by one)"
         + "".join(f"\n  {name}" for name in left_out.names[:5])
     )
@@ -178,10 +182,10 @@ def _each_once(paths: Sequence[Path], notice: Notice) -> tuple[Path, ...]:
 def _check(path: Path) -> None:
     if not path.exists():
         raise InputError(f"{path} does not exist")
-    suffix, known = plain_suffix(path), sorted([*RECORD_SUFFIXES, *DOCUMENTS])
-    if not path.is_dir() and suffix not in known:
+    suffix, known = plain_suffix(path), sorted([*RECORD_SUFFIXES, *PROSE])
+    if not path.is_dir() and suffix not in (*known, *DOCUMENTS):
         kind = suffix or "a file without a suffix"
-        raise InputError(f"{path}: no reader for {kind}; it can be a folder, or one of {', '.join(known)}")
+        raise InputError(f"{path}: no reader for {kind}; it can be a folder, code, or one of {', '.join(known)}")
 
 
 def _read_document(
@@ -218,10 +222,11 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             left_out.unread(current, "folders that cannot be opened", f"{current} cannot be opened: {why}")
             continue
         inner = []
+        made = {*_INSTALLED, *(_BUILT if ".git" in {entry.name for entry in entries} else ())}
         for entry in entries:
             path = Path(current, entry.name)
-            if _is_hidden(entry.name):
-                left_out.pass_over("hidden", path)
+            if aside := "hidden" if _is_hidden(entry.name) else entry.name if entry.name in made else "":
+                left_out.pass_over(aside, path)
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue
             elif entry.is_dir(follow_symlinks=False):

@@ -39,8 +39,30 @@ LONGEST_TITLE: Final = 500
 DELIMITERS: Final = ",;\t|"
 """What parts the cells of CSV files."""
 
-DOCUMENTS: Final = tuple(".csv .docx .pptx .xlsx .epub .eml .htm .html .markdown .md .pdf .rst .txt".split())
+CODE: Final = tuple(
+    """
+    .bash .bat .bib .c .cc .cfg .cmake .conf .cpp .cs .dart .go .gradle .graphql .h .hpp .hs .ini .java .jl .js .jsx .kt
+    .log .lua .m .mjs .php .pl .properties .proto .ps1 .py .pyi .r .rb .rs .scala .sh .sql .swift .tf .toml .ts .tsx
+    .vue .xml .yaml .yml
+    """.split()
+)
+"""The suffixes of source code, configuration and logs."""
+
+PROSE: Final = tuple(
+    """
+    .adoc .csv .docx .eml .epub .htm .html .ipynb .markdown .mbox .md .mht .mhtml .odt .ods .org .pdf .pptx .rst .rtf
+    .srt .tex .txt .vtt .xlsm .xlsx
+    """.split()
+)
+"""The suffixes of all other documents."""
+
+DOCUMENTS: Final = (*PROSE, *CODE)
 """The suffixes of documents, of which `keqa.retrievers.readers.formats` reads each."""
+
+_WITHOUT_SUFFIX: Final = {
+    **dict.fromkeys("authors changelog changes copying licence license news notice readme".split(), ".txt"),
+    **dict.fromkeys("dockerfile jenkinsfile makefile".split(), ".cfg"),
+}
 
 READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 """What reading a file raises that is damaged, cut off or on a failing disk, packed ones included."""
@@ -136,8 +158,9 @@ class RefusedError(Exception):
 
 
 def plain_suffix(path: Path) -> str:
-    """The suffix that names the format, in lower case and without ``.gz``."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
+    """The suffix that names the format, in lower case and without ``.gz``; that of text for ``README`` and the like."""
+    name = path.name.lower().removesuffix(".gz")
+    return _WITHOUT_SUFFIX.get(name, Path(name).suffix)
 
 
 def plain_stem(path: Path) -> str:

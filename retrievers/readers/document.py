@@ -26,7 +26,7 @@ _NO_TITLE = re.compile(
         |folie|diapositive?|title|titel|文档|文件|文書|工作簿|活頁簿|演示文稿|簡報|幻灯片|スライド)[\ _-]?\d*
     | (?:powerpoint[\ -])?(?:presentation|präsentation|演示文稿|簡報|プレゼンテーション)
     | (?:présentation|presentación\ de|apresentação\ do|presentazione\ standard\ di)\ powerpoint
-    | .+\.(?:docx?|pptx?|xlsx?|pdf|odt|rtf|tex|dvi|ps|indd|qxd|pmd|html?)
+    | about:blank | .+\.(?:docx?|pptx?|xlsx?|pdf|odt|rtf|tex|dvi|ps|indd|qxd|pmd|html?)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -78,8 +78,9 @@ _DAY: Final = re.compile(rf"(?<![\w./-]){_FULL}(?![./-]?\d)", re.IGNORECASE)
 
 # What leads to a date by itself, and what does only before a colon.
 _CUES: Final = r"""
-    as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed|changed?) | date\ of\ issue | issued | published
-    | version\ of | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
+    as\ (?:of|at) | (?:last\ )?(?:updated|modified|revised|reviewed|changed?|edited)(?:\ time)?
+    | date\ of\ issue | issued | published | version\ of
+    | (?:effective|valid|in\ force|applies|applicable)(?:\ date)?(?:\ (?:as\ of|from|since|on))? | status
     | stand(?:\ vom)? | (?:gültig|in\ kraft|wirksam|gilt)\ (?:ab|seit|am) | fassung\ vom
     | (?:zuletzt\ )?(?:aktualisiert|geändert|überarbeitet|veröffentlicht) | letzte\ (?:aktualisierung|änderung)
     | (?:mise?s?\ )?à\ jour | dernière\ mise\ à\ jour | (?:en\ vigueur|valable|applicable)(?:\ (?:depuis|à\ partir))?
@@ -132,7 +133,7 @@ _ONLY_YEAR = re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class ReadSection:
-    """A part of a document, with its heading and page or slide; a record of a table has a title.
+    """A part of a document, with its heading and page or slide; a record has a title, and may have a date.
 
     `level` is that of the heading, 1 for the outermost, and 0 where headings do not stand below each other.
     """
@@ -142,6 +143,7 @@ class ReadSection:
     page: int | None = None
     title: str = ""
     level: int = 0
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,9 @@ class ReadDocument:
         date_of = self._dates(file)
         for (text, pieces, section), heading in zip(cut, headings, strict=True):
             title = one_line(clean_text(section.title))[:LONGEST_TITLE]
-            place = placed({"file": file, "page": section.page, "heading": heading, "date": date_of(text)})
+            place = placed(
+                {"file": file, "page": section.page, "heading": heading, "date": section.date or date_of(text)}
+            )
             yield from ((title, piece, place) for piece in pieces)
 
     def _nested(self, before: Sequence[ReadSection]) -> Iterator[tuple[ReadSection, list[ReadSection]]]:
@@ -354,6 +358,13 @@ def heading_of(line: str) -> str:
     # Closing hashes stand after a space: those of C# belong to it.
     bare = heading.rstrip("#")
     return bare.rstrip() if not bare or bare[-1].isspace() else heading
+
+
+def first_heading(sections: Sequence[ReadSection]) -> str:
+    """The heading that a document begins with; none where others stand beside it, below the level of a title."""
+    headed = [section for section in sections if section.heading]
+    beside = len(headed) > 1 and headed[0].level > 1 and any(one.level == headed[0].level for one in headed[1:])
+    return headed[0].heading if headed and not beside else ""
 
 
 def stated_date(text: str) -> str:

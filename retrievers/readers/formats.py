@@ -14,22 +14,34 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError, decode, plain_stem, plain_suffix
+from keqa.retrievers.readers.captions import read_captions
+from keqa.retrievers.readers.code import read_code, read_notebook
+from keqa.retrievers.readers.common import (
+    CODE,
+    LONGEST_TITLE,
+    RefusedError,
+    UnreadError,
+    decode,
+    plain_stem,
+    plain_suffix,
+)
 from keqa.retrievers.readers.document import (
     ReadDocument,
     ReadSection,
     fenced,
     fenced_literals,
+    first_heading,
     heading_of,
     iso_date,
     markdown_sections,
     stated_date,
 )
 from keqa.retrievers.readers.html import read_html
-from keqa.retrievers.readers.mail import read_mail
+from keqa.retrievers.readers.mail import read_mail, read_mailbox
 from keqa.retrievers.readers.office import OFFICE
 from keqa.retrievers.readers.pdf import read_pdf
 from keqa.retrievers.readers.records import json_passages
+from keqa.retrievers.readers.rtf import read_rtf
 from keqa.retrievers.readers.tables import read_csv
 from keqa.retrievers.text import clean_text, one_line
 
@@ -48,6 +60,12 @@ _DATES: Final = """
     effective_date effective_from valid_from date datum stand published published_at publish_date pubdate issued created
 """.split()
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+_TEX_LEVELS: Final = {"part": 1, "chapter": 2, "section": 3, "subsection": 4, "subsubsection": 5}
+_BRACED: Final = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
+_TEX_HEADING: Final = re.compile(rf"\\({'|'.join(_TEX_LEVELS)})\*?(?:\[[^\]]*\])?{_BRACED}")
+_TEX_HEAD: Final = [re.compile(rf"\\{name}{_BRACED}") for name in ("title", "date")]
+_TEX_STYLE: Final = re.compile(r"\\(?:emph|text[a-z]{2})\{([^{}]*)\}")
+_TEX_UNSEEN: Final = re.compile(r"(?<!\\)%.*|\\label\{[^{}]*\}")
 
 
 def front_matter(text: str) -> tuple[str, str, str, str]:
@@ -148,24 +166,48 @@ def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     title, date, about, text = front_matter(text)
     sections = markdown_sections(fenced(text))
-    first = next((one.heading for one in sections if one.heading), "")
-    return ReadDocument(title or first, sections, front=date, about=about)
+    return ReadDocument(title or first_heading(sections), sections, front=date, about=about)
 
 
 def read_rst(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A text in reStructuredText, of which headings and literal blocks are read and all else is text."""
     sections = markdown_sections(fenced_literals(decode(data, str(path), notice)), dict.fromkeys(string.punctuation, 0))
-    return ReadDocument(next((one.heading for one in sections if one.heading), ""), sections)
+    return ReadDocument(first_heading(sections), sections)
+
+
+def read_outline(data: bytes, path: Path, notice: Notice) -> ReadDocument:
+    """A text of Org mode or in AsciiDoc, of which headings are read and all else is text."""
+    mark = "*" if plain_suffix(path) == ".org" else "="
+    marked = re.compile(rf"^\{mark}{{1,6}}(?= )", re.MULTILINE)
+    text = marked.sub(lambda found: "#" * len(found[0]), decode(data, str(path), notice))
+    sections = markdown_sections(text, {})
+    return ReadDocument(first_heading(sections), sections)
+
+
+def read_tex(data: bytes, path: Path, notice: Notice) -> ReadDocument:
+    """A text in LaTeX, of which the title, the date and headings are read; all else but comments and labels is text."""
+    text = _TEX_UNSEEN.sub("", decode(data, str(path), notice))
+    title, date = (_TEX_STYLE.sub(r"\1", found[1]) if (found := one.search(text)) else "" for one in _TEX_HEAD)
+    text = _TEX_HEADING.sub(lambda found: f"\n\n{'#' * _TEX_LEVELS[found[1]]} {one_line(found[2])}\n\n", text)
+    sections = markdown_sections(_TEX_STYLE.sub(r"\1", text).replace("~", " "), {})
+    return ReadDocument(one_line(title) or first_heading(sections), sections, front=stated_date(f"as of {date}"))
 
 
 READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **OFFICE,
+    **dict.fromkeys(CODE, read_code),
+    **dict.fromkeys((".adoc", ".org"), read_outline),
     ".csv": read_csv,
-    ".eml": read_mail,
+    **dict.fromkeys((".eml", ".mht", ".mhtml"), read_mail),
+    ".mbox": read_mailbox,
     **dict.fromkeys((".htm", ".html"), read_html),
+    **dict.fromkeys((".srt", ".vtt"), read_captions),
     **dict.fromkeys((".markdown", ".md"), read_markdown),
+    ".ipynb": read_notebook,
     ".pdf": read_pdf,
     ".rst": read_rst,
+    ".rtf": read_rtf,
+    ".tex": read_tex,
     ".txt": read_text,
 }
 """The reader of each suffix of a document."""

@@ -28,6 +28,9 @@ _MOST_NESTED: Final = 30
 """More parts that hold parts have no message of a person's; each line is compared with the ends of all around it."""
 
 # A carriage return ends a line as well.
+_BEGIN: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\r\n]*\d{4}\s*\r?\n")
+"""What stands before each message of a mailbox: who sent it, and when."""
+_ESCAPED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 _NESTED = re.compile(rb"(?:^|[\r\n])content-type:\s*(?:multipart|message)/", re.IGNORECASE)
 
 
@@ -40,14 +43,27 @@ class _Bounded(Compat32):
 
 
 def read_mail(data: bytes, path: Path, notice: Notice) -> ReadDocument:
+    title, text, date = _message(data, path, notice)
+    return ReadDocument(title, [ReadSection(text)], front=date)
+
+
+def read_mailbox(data: bytes, path: Path, notice: Notice) -> ReadDocument:
+    """The messages of a mailbox (mbox), each by itself."""
+    messages = (_ESCAPED.sub(rb"\1", one) for one in _BEGIN.split(data) if one.strip())
+    found = (_message(one, path, notice) for one in messages)
+    sections = [ReadSection(text, title, title=title, date=date) for title, text, date in found]
+    return ReadDocument("", sections, records=True)
+
+
+def _message(data: bytes, path: Path, notice: Notice) -> tuple[str, str, str]:
+    """The subject, the text and the date of a message."""
     if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
         raise RefusedError("damaged", f"it has more than {_MOST_NESTED} parts that hold others")
     message = message_from_bytes(data, policy=_Bounded())
     head = [f"{name}: {words}." for name in _SHOWN if (words := _plain(message[name] or ""))]
     named = [name for part in message.walk() if (name := _attached(part))]
     parts = ["\n".join(head), *_texts(message, path, notice), f"Attachments: {', '.join(named)}." if named else ""]
-    text = "\n\n".join(filter(None, parts))
-    return ReadDocument(given_title(_plain(message["Subject"] or "")), [ReadSection(text)], front=_date(message))
+    return given_title(_plain(message["Subject"] or "")), "\n\n".join(filter(None, parts)), _date(message)
 
 
 def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:

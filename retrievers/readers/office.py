@@ -1,4 +1,4 @@
-"""Word, PowerPoint, Excel and EPUB, by libraries that build the whole document in memory."""
+"""Word, PowerPoint, Excel, OpenDocument and EPUB, by libraries that build the whole document in memory."""
 
 import datetime
 import io
@@ -8,15 +8,23 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
+from html import escape
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
 
-from keqa.retrievers.base import Notice
+from keqa.retrievers.base import Notice, default_notice
 from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, allow
-from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
-from keqa.retrievers.readers.html import repeat_spanning_cells
+from keqa.retrievers.readers.document import (
+    ReadDocument,
+    ReadSection,
+    first_heading,
+    given_title,
+    iso_date,
+    markdown_sections,
+)
+from keqa.retrievers.readers.html import read_html, repeat_spanning_cells
 from keqa.retrievers.readers.tables import table_sections
 
 _MOST_ENTRIES: Final = 20_000
@@ -40,6 +48,11 @@ _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 _SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
 # A head that nobody marked is an empty row to the converter; the first row is read as one.
 _NO_HEAD: Final = re.compile(r"^\|[| ]*\|\n(\|[-| ]+\|)\n(\|.*\|)$", re.MULTILINE)
+_AS_HTML: Final = {
+    **{"p": "p", "list": "ul", "list-item": "li", "table": "table", "table-row": "tr"},
+    **dict.fromkeys(("table-cell", "covered-table-cell"), "td"),
+}
+_MOST_REPEATED: Final = 100
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _Spans = dict[int, list[tuple[int, int, int]]]
 Converter = Callable[[bytes, Path, str, str], ReadDocument]
@@ -49,7 +62,7 @@ _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Descrip
 def _read(convert: Converter, suffix: str, data: bytes, path: Path, notice: Notice) -> ReadDocument:
     allow(_unpacked_size(data, suffix))
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        _refuse_hostile(archive, nested=suffix != ".docx")
+        _refuse_hostile(archive, nested=suffix not in (".docx", ".odt"))
         stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
     return convert(data, path, stated, iso_date(changed))
 
@@ -137,7 +150,7 @@ def _markdown(converter: str, suffix: str, data: bytes) -> str:
 
 def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(_markdown("DocxConverter", ".docx", data)))
-    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
+    return ReadDocument(given_title(stated, first_heading(sections)), sections, date)
 
 
 def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -147,7 +160,7 @@ def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
         text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
         title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
         sections.append(ReadSection(text, title, int(number)))
-    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
+    return ReadDocument(given_title(stated, first_heading(sections)), sections, date)
 
 
 def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -158,12 +171,64 @@ def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(body if about else markdown))
     # Who wrote it is asked for as well.
     by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
-    title = given_title(about.get("Title", ""), _first_heading(sections))
+    title = given_title(about.get("Title", ""), first_heading(sections))
     return ReadDocument(title, sections, iso_date(about.get("Date", "")), about=by)
 
 
-def _first_heading(sections: list[ReadSection]) -> str:
-    return next((section.heading for section in sections if section.heading), "")
+def _open_text(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
+    """A text in OpenDocument, by way of a page."""
+    body, title, changed = _open_document(data)
+    page = read_html(_page_of(body).encode(), path, default_notice)
+    return ReadDocument(given_title(title, page.title), page.sections, changed)
+
+
+def _open_sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
+    body, title, changed = _open_document(data)
+    sheets = [one for one in body.iter() if _name(one) == "table"]
+    sections: list[ReadSection] = []
+    for sheet in sheets:
+        named = "" if len(sheets) == 1 else _given(sheet, "name")
+        rows = (list(_open_cells(row)) for row in sheet.iter() if _name(row) == "table-row")
+        sections += table_sections(rows, named)[0]
+    return ReadDocument(given_title(title), sections, changed, records=True)
+
+
+def _open_cells(row: Any) -> Iterator[str]:
+    for cell in row:
+        # Empty cells up to the last column are one that is repeated.
+        count = min(int(_given(cell, "number-columns-repeated") or 1), _MOST_REPEATED)
+        yield from [" ".join(text for part in cell for text in part.itertext())] * count
+
+
+def _open_document(data: bytes) -> tuple[Any, str, str]:
+    """The content of a document in OpenDocument, its title and its date."""
+    from defusedxml.ElementTree import fromstring
+
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        content = fromstring(archive.read("content.xml"))
+        about = fromstring(archive.read("meta.xml")).iter() if "meta.xml" in archive.namelist() else ()
+    named = {_name(element): element.text or "" for element in about}
+    return content, named.get("title", ""), iso_date(named.get("date") or named.get("creation-date"))
+
+
+def _given(element: Any, name: str) -> str:
+    return next((str(value) for key, value in element.items() if key.endswith(f"}}{name}")), "")
+
+
+def _page_of(element: Any) -> str:
+    """An element of OpenDocument as one of HTML; the first row of a table is its head, as in Word."""
+    name = _name(element)
+    if name in ("tracked-changes", "annotation"):
+        return ""
+    inside = escape(element.text or "") + "".join(_page_of(one) + escape(one.tail or "") for one in element)
+    if name in ("s", "tab", "line-break"):
+        return " "
+    if name == "table":
+        first, end, rest = inside.partition("</tr>")
+        inside = first.replace("<td>", "<th>").replace("</td>", "</th>") + end + rest
+    level = min(int(_given(element, "outline-level") or 1), 6) if name == "h" else 0
+    tag = f"h{level}" if level else _AS_HTML.get(name)
+    return f"<{tag}>{inside}</{tag}>" if tag else inside
 
 
 def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -323,6 +388,14 @@ def _plain(markdown: str) -> str:
 
 OFFICE: Final = {
     suffix: partial(_read, convert, suffix)
-    for suffix, convert in ((".docx", _word), (".pptx", _slides), (".xlsx", _sheets), (".epub", _book))
+    for suffix, convert in {
+        ".docx": _word,
+        ".epub": _book,
+        ".ods": _open_sheets,
+        ".odt": _open_text,
+        ".pptx": _slides,
+        ".xlsm": _sheets,
+        ".xlsx": _sheets,
+    }.items()
 }
 """The reader of each suffix."""

@@ -24,6 +24,11 @@ _NUMBERING = 8
 _MOST_ENTRIES = 20_000
 _DEEPEST = 50
 _MOST_ON_PAGE = 100
+# As many as Markdown has.
+_LEVELS = 6
+# So many lines at either end of a page may be its header or footer.
+_RUNNING = 3
+_NAMED = 10
 _MOST_PAGES = 20_000
 # What a PDF holds is packed, by about so much.
 _PACKED = 10
@@ -49,13 +54,23 @@ def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
+        scanned = [number for number, text in enumerate(pages, start=1) if not text.strip() and _drawn(reader, number)]
     except RefusedError:
         raise
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
         raise RefusedError("damaged", str(error)) from error
     title = given_title(stated, _largest(sized))
-    return ReadDocument(title, _sections(pages, _headings(reader)), iso_date(changed))
+    named = ", ".join(map(str, scanned[:_NAMED])) + (" and so on" if len(scanned) > _NAMED else "")
+    some = f"{path} has pages of pictures without text ({named}): if they are scanned, they need OCR first"
+    lost = some if 0 < len(scanned) < len(pages) else ""
+    return ReadDocument(title, _sections(pages, _headings(reader)), iso_date(changed), lost=lost)
+
+
+def _drawn(reader: Any, number: int) -> bool:
+    """Whether a page has pictures, or what is drawn as one."""
+    resources = reader.pages[number - 1].get("/Resources")
+    return resources is not None and "/XObject" in resources.get_object()
 
 
 def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
@@ -75,20 +90,37 @@ def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
     return found
 
 
-def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSection]:
+def _sections(pages: list[str], headings: dict[int, list[tuple[str, int]]]) -> list[ReadSection]:
     """The pages, each cut where one of its headings stands; a sentence that goes on is of the page where it begins."""
     sections: list[ReadSection] = []
-    heading = carried = ""
-    for number, text in enumerate(pages, start=1):
+    heading, level, carried = "", 0, ""
+    parted = _parted(pages)
+    for number, (top, text, bottom) in enumerate(parted, start=1):
         text = text[len(carried) :]
-        following, carried = pages[number] if number < len(pages) else "", ""
+        following, carried = parted[number][1] if number < len(pages) else "", ""
         if (goes_on := _GOES_ON.search(text)) and (rest := _REST.match(following)):
             carried = rest[0]
-            text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried
-        for found, part in _under_headings(_HYPHENATED.sub("", text), headings.get(number - 1, [])):
-            heading = found or heading
-            sections.append(ReadSection(f"{part}\n", heading, number))
+            text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried + "\n"
+        levels = dict(on_page := headings.get(number - 1, []))
+        for found, part in _under_headings(_HYPHENATED.sub("", top + text + bottom), [one for one, _ in on_page]):
+            heading, level = (found, levels[found]) if found else (heading, level)
+            sections.append(ReadSection(f"{part}\n", heading, number, level=level))
     return sections
+
+
+def _parted(pages: list[str]) -> list[tuple[str, str, str]]:
+    """Each page with what stands above and below its text and, numbers aside, on another page as well."""
+    found = [page.splitlines(keepends=True) for page in pages]
+    known = [[re.sub(r"\d+", "", plain(line)) for line in lines] for lines in found]
+    counts = Counter(one for lines in known for one in {*lines[:_RUNNING], *lines[-_RUNNING:]})
+    parted = []
+    for lines, bare in zip(found, known, strict=True):
+        apart = [counts[one] > 1 for one in bare]
+        top = next((at for at, one in enumerate(apart[:_RUNNING]) if not one), min(_RUNNING, len(lines)))
+        below = [*reversed(apart[top:])][:_RUNNING]
+        end = len(lines) - next((at for at, one in enumerate(below) if not one), len(below))
+        parted.append(("".join(lines[:top]), "".join(lines[top:end]), "".join(lines[end:])))
+    return parted
 
 
 def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]:
@@ -116,8 +148,9 @@ def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]
     return [*(part for part in parts if part[1].strip()), (above, "".join(lines[begun:]))]
 
 
-def _headings(reader: Any) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+def _headings(reader: Any) -> dict[int, list[tuple[str, int]]]:
+    """The headings of the outline, with their levels, by page."""
+    found: dict[int, list[tuple[str, int]]] = {}
     try:
         waiting = [(entry, 0) for entry in reversed(reader.outline)]
         for _ in range(_MOST_ENTRIES):
@@ -131,7 +164,7 @@ def _headings(reader: Any) -> dict[int, list[str]]:
             heading = one_line(str(entry.title))[:LONGEST_HEADING]
             if number is not None and number >= 0 and heading:
                 on_page = found.setdefault(number, [])
-                on_page += [heading] if len(on_page) < _MOST_ON_PAGE else []
+                on_page += [(heading, min(depth + 1, _LEVELS))] if len(on_page) < _MOST_ON_PAGE else []
     # An outline is a help; one that cannot be read takes nothing from the text.
     except Exception:
         return found

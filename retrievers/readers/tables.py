@@ -133,7 +133,8 @@ def _lines_above(rows: Sequence[Sequence[str]]) -> int:
         if columns < 2 or not all(head[1:columns]):
             continue
         fitting = sum(sum(map(bool, row)) > 1 and _width(row) <= columns for row in body)
-        if fitting >= _LIKE_THE_HEAD * len(body):
+        # A short table may end in a total.
+        if fitting and fitting >= _LIKE_THE_HEAD * (len(body) - 1):
             return count if all(_is_above(row, columns, head) for row in rows[:count]) else 0
     return 0
 

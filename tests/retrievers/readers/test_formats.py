@@ -2,6 +2,7 @@ import csv
 import datetime
 import gzip
 import io
+import json
 import struct
 import time
 import zipfile
@@ -50,6 +51,28 @@ LITERAL_KEPT = (
     "Pay::\n```\n  pay 1\n  go 2\n```\n- So::\n```\n    go 4\n```\nOr so:\n\n"
     ".. code-block:: sh\n```\n   :linenos:\n   go 3\n```\n.. note:: It is."
 )
+PAY = "        pay(one, two)\n"
+CODE = "class Mill:\n    def toll(self):\n" + PAY * 50 + "        return 40\n\n\nX = 1\n"
+
+
+def open_cells(*texts):
+    return "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in texts)
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Tides\n", "Of Skarn."]},
+        {
+            "cell_type": "code",
+            "source": "max(levels)",
+            "outputs": [{"data": {"text/plain": ["7.84"], "image/png": "iVBO"}}, {"text": "done\n"}],
+        },
+    ]
+}
+TEX = (
+    "\\title{The \\emph{Mill}} % draft\n\\date{12 May 2023}\n\\section{Toll}\\label{sec:toll}\n"
+    "A ship pays 40~coins.\n\\subsection*{Oxen}\nAn ox pays 5\\%."
+)
 CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
 
 
@@ -78,6 +101,43 @@ FORMATS = {
     ),
     "a.html": lambda: HTML.encode(),
     "my_note.txt": lambda: b"A note.",
+    "mill.py": lambda: CODE.encode(),
+    "mill.toml": lambda: b"[mill]\n" + b"toll = 40\n" * 80 + b"\n[sea]\ndeep = true\n",
+    "tides.ipynb": lambda: json.dumps(NOTEBOOK).encode(),
+    "mill.tex": lambda: TEX.encode(),
+    "mill.org": lambda: b"* Mill\n- x\n** Toll\n40.",
+    "mill.rtf": lambda: (
+        rb"{\rtf1\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title The Mill}}{\*\generator x;}Toll: 2 \u8364? \{a day\}"
+        b"\\par\nM\\'fcller\\cell 4\\row}"
+    ),
+    "mill.odt": lambda: files.open_document(
+        '<text:tracked-changes>no</text:tracked-changes><text:h text:outline-level="1">Mill</text:h>'
+        "<text:p>A<text:s/>toll <text:span>of 4</text:span>.</text:p><table:table>"
+        + f"<table:table-row>{open_cells('Ox', '5')}</table:table-row>" * 2
+        + "</table:table>",
+        title="The Mill",
+    ),
+    "tolls.ods": lambda: files.open_document(
+        '<table:table table:name="Tolls"><table:table-row>' + open_cells("Ox", "Paid", "Year") + "</table:table-row>"
+        '<table:table-row><table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
+        + open_cells("1902")
+        + "</table:table-row></table:table>",
+        title="",
+    ),
+    "m.mbox": lambda: (
+        b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: 8 Jan 2024 08:00:00 +0000\n\nHere.\n\nFrom now on."
+        b"\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
+    ),
+    "talk.vtt": lambda: (
+        b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
+        b"01:00:07.000 --> 01:00:09.000\nKofi: It&#39;s sold."
+    ),
+    "talk.srt": lambda: b"1\r\n00:00:00,500 --> 00:00:03,000\r\n<i>The mill</i>\r\nis old.\r\n\r\n",
+    "chat.txt": lambda: (
+        "02/05/2024, 19:12 - Jonas Weill: I have it. Will bring it\n02/05/2024, 19:13 - Pim: ok\n"
+        "\u200e[03.05.24, 21:15:00] Oma Inge: Der Topf\nist blau\n10:02:11 From Kofi: no\n"
+    ).encode(),
+    "day.md": lambda: b"## Morning\nRain.\n## Evening\nSun.",
 }
 PDF_PAGE = "The mill stood here for long years. The mill stood here for long years."
 FOUND = {
@@ -140,6 +200,47 @@ FOUND = {
         (f"## Later years\n{FILLER}", "", "Later years", "2020-03-04"),
     ],
     "my_note.txt": ["my note", ("A note.", "", "", "")],
+    "mill.py": [
+        "mill.py",
+        (f"````\nclass Mill:\n    def toll(self):\n{PAY * 48}````", "", "line 1", ""),
+        (f"````\nclass Mill:\n    def toll(self):\n{PAY * 2}        return 40\nX = 1\n````", "", "line 51", ""),
+    ],
+    "mill.toml": [
+        "mill.toml",
+        ("````\n[mill]\n" + "toll = 40\n" * 33 + "````", "", "line 1", ""),
+        ("````\n[mill]\n" + "toll = 40\n" * 33 + "````", "", "line 35", ""),
+        ("````\n[mill]\n" + "toll = 40\n" * 14 + "[sea]\ndeep = true\n````", "", "line 68", ""),
+    ],
+    "tides.ipynb": [
+        "Tides",
+        ("# Tides\nOf Skarn.\n````\nmax(levels)\n````\n````\n7.84\n````\n````\ndone\n````", "", "Tides", ""),
+    ],
+    "mill.tex": [
+        "The Mill",
+        ("\\title{The Mill} \\date{12 May 2023}", "", "", "2023-05-12"),
+        ("### Toll\nA ship pays 40 coins.", "", "Toll", "2023-05-12"),
+        ("#### Oxen\nAn ox pays 5\\%.", "", "Oxen", "2023-05-12"),
+    ],
+    "mill.org": ["Mill", ("# Mill\n- x", "", "Mill", ""), ("## Toll\n40.", "", "Toll", "")],
+    "mill.rtf": ["The Mill", ("Toll: 2 € {a day}\n\nMüller | 4", "", "", "")],
+    "mill.odt": ["The Mill", ("# Mill\nA toll of 4.\n| Ox | 5 |\n|---|---|\n| Ox | 5 |", "", "Mill", "2023-11-05")],
+    "tolls.ods": ["tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 2", "2023-11-05")],
+    "m.mbox": [
+        *("Key", "Toll"),
+        ("Here. From now on. From it.", "", "Key", "2024-01-08"),
+        ("It is 4.", "", "Toll", ""),
+    ],
+    "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],
+    "talk.srt": ["talk", ("[00:00:00] The mill is old.", "", "", "")],
+    "chat.txt": [
+        "chat",
+        (
+            "02/05/2024, 19:12 - Jonas Weill: I have it. Will bring it\n02/05/2024, 19:13 - Pim: ok\n"
+            "\u200e[03.05.24, 21:15:00] Oma Inge: Der Topf ist blau\n10:02:11 From Kofi: no",
+            *("", "", ""),
+        ),
+    ],
+    "day.md": ["day", ("## Morning\nRain.", "", "Morning", ""), ("## Evening\nSun.", "", "Evening", "")],
 }
 
 
@@ -170,6 +271,7 @@ def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(t
         "無題のプレゼンテーション",
         "Présentation PowerPoint",
         "final_v2.docx",
+        "about:blank",
     ):
         assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
 
@@ -195,6 +297,12 @@ def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
     assert [one.text for one in found] == ["Die Prüfung ist fällig.", "Ende."]
     found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long")], [(10, "har-"), (10, "bour wall. End.")]]))
     assert [one.text for one in found] == ["A long harbour wall.", "End."]
+    pages = [["Harbour", "A long", "Page 1 of 2"], ["Harbour", "wall is here.", "It is old.", "Page 2 of 2"]]
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, line) for line in page] for page in pages]))
+    assert [one.text for one in found] == [
+        "Harbour A long wall is here. Page 1 of 2",
+        "Harbour\n\nIt is old. Page 2 of 2",
+    ]
 
 
 TABLE = [

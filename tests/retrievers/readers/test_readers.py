@@ -67,7 +67,7 @@ BAD = {
         "[" * 100_000: "a.json.*malformed JSON",
         "[]": "no text in",
     },
-    "a.odt": {"x": "a.odt: no reader for .odt"},
+    "a.doc": {"x": "a.doc: no reader for .doc"},
     "noname": {"x": "a file without a suffix"},
     "a.txt": {" ": "no text in"},
 }
@@ -162,18 +162,27 @@ def test_a_file_of_two_sources_is_read_once(tmp_path):
 
 
 def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_named(tmp_path):
-    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.log", "f.log", "g.doc", "h.msg"):
+    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.mp3", "f.mp3", "g.doc", "h.msg"):
         (tmp_path / name).write_text("x")
     notices = []
     assert len(read(tmp_path, notice=notices.append)) == 1
     assert notices == [
-        f"passed over, as such files are not read: 2 .log ({tmp_path}/e.log), 1 .doc ({tmp_path}/g.doc), "
+        f"passed over, as such files are not read: 2 .mp3 ({tmp_path}/e.mp3), 1 .doc ({tmp_path}/g.doc), "
         f"1 .msg ({tmp_path}/h.msg)",
         "passed over in folders, as files of records are named one by one to be read: "
         f"2 .jsonl ({tmp_path}/b.jsonl), 1 .tsv ({tmp_path}/d.tsv)",
         "would be read if they were saved otherwise: .doc as .docx, .msg as .eml",
     ]
     assert set(READERS) == set(DOCUMENTS)
+
+
+def test_what_programs_put_beside_source_code_is_passed_over(tmp_path):
+    for name in (".git/x.md", "build/made.py", "node_modules/p/README.md", "README", "docs/build/a.md", "main.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1")
+    corpus = read_corpus(tmp_path, summary=False)
+    assert [one.place.file for one in corpus] == ["README", "main.py", "docs/build/a.md"]
+    assert corpus.left_out.passed_over == {"hidden": 1, "build": 1, "node_modules": 1}
 
 
 def test_only_very_long_records_are_split(tmp_path):

@@ -30,6 +30,11 @@ def table(text):
                 ("Fees 2024, row 7", "ship: Boreas; 2023: 42; 2024: 43"),
             ],
         ),
+        # A total has fewer cells.
+        (
+            "Fees\nship,built,fee\nAurora,1921,40\nTotal",
+            [("Fees, row 3", "ship: Aurora; built: 1921; fee: 40"), ("Fees, row 4", "ship: Total")],
+        ),
         ("Ships and berths,\nQ1,Q2\n40,41", [("Ships and berths, row 3", "Q1: 40; Q2: 41")]),
         ("Ships\nship,berth\nAurora,N4", [("Ships, row 3", "ship: Aurora; berth: N4")]),
         (
