@@ -28,7 +28,7 @@ _SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIGIT = re.compile(r"\d")
 # What a guess begins with behind few words that say nothing: "I'm not sure, but Paris".
-_BUT = re.compile(r"(?<=\w)[\s,，،]*(?:\b(?:but|aber|mais|pero|mas|ma|maar|ale|но)\b|و?لكن|但)", re.IGNORECASE)
+_BUT = re.compile(r"(?<=\w)[\s,，،]*(?:\b(?:but|aber|mais|pero|mas|ma|maar|ale|но)\b|و?لكن|但)")
 _MORE_BEFORE_A_GUESS = 1.0
 # What refusals are written with in traditional Chinese, which nothing was learned from.
 _SIMPLIFIED = str.maketrans("無沒確資訊關說詳記載錄問題檔內", "无没确资讯关说详记载录问题档内")
@@ -57,11 +57,15 @@ def is_refusal(text: str, shift: float = 0.0) -> bool:
     if not found:
         return False
     least = model().short_threshold if len(found[0]) < SHORT else model().threshold
-    before, *guess = _BUT.split(found[0], maxsplit=1)
-    guessed = bool(guess) and len(before) < SHORT and score(before) >= model().short_threshold + _MORE_BEFORE_A_GUESS
-    if not guessed and score(found[0]) < least + shift:
+    if score(found[0]) < least + shift:
         return False
     return all(score(one, later=True) >= model().later_threshold for one in found[1:])
+
+
+def is_marked_guess(text: str) -> bool:
+    """Whether few words that say nothing stand before a guess; of a document they may be what it says."""
+    before, *guess = _BUT.split(text.strip(), maxsplit=1)
+    return bool(guess) and len(before) < SHORT and score(before) >= model().short_threshold + _MORE_BEFORE_A_GUESS
 
 
 def sentences(text: str) -> list[str]:

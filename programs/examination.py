@@ -18,6 +18,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.refusals import is_marked_guess
 from keqa.programs.calls.ask import DRAW, ask, needs_seed, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.probabilities import NoProbabilitiesError, first_tokens, likelihood, likelihoods_of, model_of
@@ -43,7 +44,7 @@ from keqa.signatures.keqa import AnswerQuiz, JudgeConsistency
 _FAR_FROM_RANDOM = 0.15
 _UNDECIDED = Verdict(False)
 # "Which city do you mean?" and "Please provide more context."; titles have capitals: "Can You Ever Forgive Me?".
-_ASKS_BACK = re.compile(r"[^.!?]*\byou\b[^.!?]*\?\W*\Z|Please [a-z]")
+_ASKS_BACK = re.compile(r"(?=[^.!?]*\byou\b)[^.!?]*+\?\W*\Z|Please [a-z]")
 
 
 @dataclass
@@ -444,12 +445,12 @@ class Examination(Stage):
 
 
 def _mark_abstention(draw: Draw, quiz: str, choices: Sequence[str]) -> None:
-    """An abstention is a refusal, nothing, the quiz once more, or a question back."""
+    """An abstention is a refusal, nothing, the quiz once more, a question back, or a guess that is marked as one."""
     text = draw.text
     if text is not None:
         empty = says_nothing(text, brackets=False) or same_answer(text, quiz)
-        asks_back = _ASKS_BACK.match(text) is not None and text not in choices
-        draw.abstained = is_abstention(text, choices) or empty or asks_back
+        unsure = not choices and (_ASKS_BACK.match(text) is not None or is_marked_guess(text))
+        draw.abstained = is_abstention(text, choices) or empty or unsure
 
 
 def _by_probability(draft: Draw, threshold: Fraction) -> Verdict:

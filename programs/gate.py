@@ -24,8 +24,8 @@ from keqa.retrievers.text import shown
 class Draw:
     """One try: its text, or the class name of the error that it failed with, and the position of its cluster.
 
-    An abstention says that it does not know, says nothing, or asks back. A probability, where asked for, is normalised
-    by length.
+    An abstention says that it does not know (also before a guess), says nothing, or asks back. A probability, where
+    asked for, is normalised by length.
     """
 
     text: str | None = None

@@ -34,9 +34,6 @@ LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"
         # A guess that is marked as one, an offer and an elaboration give no answer.
         "I don't know, but perhaps Paris",
         "I don't know. Perhaps Paris.",
-        "I'm not sure, but Paris",
-        "Je ne suis pas sûr, mais Paris",
-        "我不确定，但可能是巴黎",
         "The context does not say. Please contact your HR department.",
         "No, I don't know.",
         "Non lo so.",
@@ -67,8 +64,7 @@ def test_what_says_that_there_is_no_answer_is_a_refusal(text):
         "It rained. 200 people work in Bremen.",
         "The project was cancelled because no information was available to the board.",
         "I have no bananas",
-        "Not married, but engaged",
-        "No, but it had a king.",
+        "Not included, but available for 5 euros",
         "No, not yet.",
         "I know who leads Bremen: Ben Carl.",
         "Nein, das ist nicht erlaubt.",
@@ -160,6 +156,7 @@ def test_sentences(text, parts):
         ("A-", "A", False, True),
         ("1,000.5", "1000.5", True, True),
         (".5", "0.5", True, True),
+        ("-> Oslo", "Oslo", True, True),
     ],
 )
 def test_symbols_that_tell_answers_apart(first, second, same, em):

@@ -159,7 +159,13 @@ def test_a_failure_is_marked_where_it_could_have_come_out_otherwise(draws, gate,
     assert told == [said] * noted
 
 
-@pytest.mark.parametrize("text", ["Unknown", "Which city do you mean?", "Please provide more context."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["Unknown", "Which city do you mean?", "Please provide more context.", "I'm not sure, but Paris"],
+        *["Je ne suis pas sûr, mais Paris", "我不确定，但可能是巴黎"],
+    ],
+)
 def test_what_says_or_asks_that_it_is_unknown_is_an_answer_where_it_is_among_the_choices(text):
     kinds = (("choice", ("Known", text)), ("short", ()))
     found = [examine(Scripted([text] * 2, {}, VoteGate("1")), *kind)[0] for kind in kinds]
