@@ -29,7 +29,6 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIGIT = re.compile(r"\d")
 # What a guess begins with behind few words that say nothing: "I'm not sure, but Paris".
 _BUT = re.compile(r"(?<=\w)[\s,，،]*(?:\b(?:but|aber|mais|pero|mas|ma|maar|ale|но)\b|و?لكن|但)")
-_MORE_BEFORE_A_GUESS = 1.0
 # What refusals are written with in traditional Chinese, which nothing was learned from.
 _SIMPLIFIED = str.maketrans("無沒確資訊關說詳記載錄問題檔內", "无没确资讯关说详记载录问题档内")
 _MOST_LETTERS = 300
@@ -65,7 +64,7 @@ def is_refusal(text: str, shift: float = 0.0) -> bool:
 def is_marked_guess(text: str) -> bool:
     """Whether few words that say nothing stand before a guess; of a document they may be what it says."""
     before, *guess = _BUT.split(text.strip(), maxsplit=1)
-    return bool(guess) and len(before) < SHORT and score(before) >= model().short_threshold + _MORE_BEFORE_A_GUESS
+    return bool(guess) and len(before) < SHORT and score(before) >= model().short_threshold + 1.0
 
 
 def sentences(text: str) -> list[str]:
