@@ -156,7 +156,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     if not without:
         _check_answers(answers, answer_type, choices)
     elif not unanswerable:
-        raise InputError("there is no answer, as it says itself: nothing can be learned from it")
+        raise InputError("there is no answer, as it says itself, and one is needed")
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
     for broken in broken_references(numbered_quizzes(quizzes)):

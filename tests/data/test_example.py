@@ -145,7 +145,7 @@ def test_any_text_is_an_example_or_an_input_error(question, answers):
     ("item", "allowed", "refused"),
     [
         ({"answer": None}, True, "there is no answer"),
-        ({"unanswerable": True}, True, "there is no answer, as it says itself: nothing can be learned from it"),
+        ({"unanswerable": True}, True, "there is no answer, as it says itself, and one is needed"),
         ({"answers": [], "unanswerable": "yes"}, True, "there is no answer"),
         ({"answer": None, "unanswerable": False}, False, "there is no answer"),
         ({"answers": []}, False, "there is no answer"),
