@@ -1,4 +1,4 @@
-"""A hundred hostile patterns in thirteen formats, at growing sizes: what each KB of them costs in time and in memory.
+"""Hostile patterns in twenty formats, at growing sizes: what each KB of them costs in time and in memory.
 
     python benchmarks/hostile_documents.py [--kb 16] [--only html]
 
@@ -30,6 +30,7 @@ GROWTH = (1, 2, 4, 8)
 LEAST, MOST_RATIO = 0.02, 2.5
 _TICKS = 100
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
 _SHEET = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
 
 Make = Callable[[int], bytes]
@@ -188,6 +189,28 @@ _EPUB = {
     "lists": _nested("<ul><li>", "</li></ul>", *_PAGE_OF),
     "paragraphs": _repeated("<p>x</p>", *_PAGE_OF),
 }
+_OPEN = (f'<b xmlns:table="{_TABLE}"><spreadsheet>', "</spreadsheet></b>")
+_ROW_END = "</table:table-row></table:table>"
+_ODS = {
+    "tables": _nested("<table:table>", "</table:table>", *_OPEN),
+    "empty cells": _repeated("<table:table-cell/>", f"{_OPEN[0]}<table:table><table:table-row>", _ROW_END + _OPEN[1]),
+}
+_CUE = "00:01.000 --> 00:02.000\n"
+_NEWER: dict[str, dict[str, Make]] = {
+    "js": {f"{unit!r} repeated": _repeated(unit) for unit in ("a", "a(b);", "[a]\n", "````\n")},
+    "tex": {f"{unit} repeated": _repeated(unit) for unit in (r"\section[", r"\section{", r"\title{{}", r"\textbf{")},
+    "vtt": {
+        "marks": _repeated("<v a", _CUE),
+        "lines": lambda size: "\n\n".join(
+            _CUE + "\n".join(f"{x}{n}" for n in range(size // 14)) for x in "ab"
+        ).encode(),
+    },
+    "rtf": {f"{unit} repeated": _repeated(unit, r"{\rtf1 ") for unit in ("{", r"\'e9a", r"\u233?", r"{\title ")},
+    "mbox": {
+        f"{unit!r} repeated": _repeated(unit, "From 00:00 2024 ") for unit in ("\n\nFrom 00:00\n", "00:00 ", "\n")
+    },
+    "ipynb": {"lists": _repeated("["), "text": _repeated("\\n", '{"cells":[{"cell_type":"raw","source":"', '"}]}')},
+}
 _DEEP = {"deep properties": _nested("<a>", "</a>")}
 
 
@@ -200,9 +223,10 @@ PATTERNS: dict[str, Make] = {
     for suffix, patterns in {
         **{"txt": _TEXT, "md": _MARKDOWN, "html": _HTML, "csv": _CSV, "json": _JSON, "jsonl": _LINES, "tsv": _TSV},
         "json.gz": {name: lambda size, make=make: gzip.compress(make(size)) for name, make in list(_JSON.items())[:3]},
-        "pdf": _PDF,
+        **{"pdf": _PDF, **_NEWER},
         "docx": _within(lambda: files.docx(["x"]), "word/document.xml", _DOCX),
         "xlsx": _within(lambda: files.xlsx({"S": [["x"]]}), "xl/worksheets/sheet1.xml", _XLSX),
+        "ods": _within(lambda: files.open_document("", ""), "content.xml", _ODS),
         "pptx": _within(lambda: files.pptx([("A", "b")]), "docProps/core.xml", _DEEP),
         "epub": _within(lambda: files.epub("A", "B", "2000", "x"), "a.xhtml", _EPUB),
     }.items()

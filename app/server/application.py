@@ -26,6 +26,9 @@ from keqa.programs.declared import WantedStyle
 from keqa.programs.earlier import Findings
 from keqa.programs.prediction import Progress, Source
 from keqa.programs.records import QuestionRecord, record_without_secrets
+from keqa.retrievers.manifest import RECORD_SUFFIXES
+from keqa.retrievers.readers import passed_over
+from keqa.retrievers.readers.common import DOCUMENTS, plain_suffix
 from keqa.retrievers.text import clean_text, one_line
 from keqa.server.answers import Answers, Asked, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, Link, Story, event, no_model, read_body
@@ -46,8 +49,8 @@ _READ = ["GET", "HEAD"]
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
-_TEXT = (".txt", ".rst", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl", ".eml")
-_SAVED = (".docx", ".pptx", ".xlsx", ".epub")
+_SAVED = (".docx", ".epub", ".mbox", ".mht", ".mhtml", ".ods", ".odt", ".pptx", ".rtf", ".xlsm", ".xlsx")
+_TEXT = {*DOCUMENTS, *RECORD_SUFFIXES} - {*_SHOWN, *_SAVED}
 
 
 class Documents:
@@ -61,8 +64,8 @@ class Documents:
     def response(self, path: str) -> FileResponse:
         """A file of the folder; none that is hidden, lies elsewhere, or is of a kind that no document has."""
         parts = PurePosixPath(path).parts
-        kind = PurePosixPath(path).suffix.lower()
-        plain = bool(parts) and not any(part.startswith(".") or "\\" in part or "\0" in part for part in parts)
+        kind = PurePosixPath(path).suffix.lower() or plain_suffix(Path(path))
+        plain = bool(parts) and not any(passed_over(part) or "\\" in part or "\0" in part for part in parts)
         found = None
         if plain and not path.startswith("/") and kind in (*_SHOWN, *_TEXT, *_SAVED):
             with suppress(OSError, RuntimeError, ValueError, StopIteration):

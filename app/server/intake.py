@@ -9,6 +9,7 @@ from typing import Any
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.changing import IndexChange, add_files
+from keqa.retrievers.readers import passed_over
 from keqa.retrievers.readers.common import DOCUMENTS
 from keqa.server.limits import ProblemError
 from keqa.storage.files import atomic_write
@@ -45,6 +46,8 @@ class Intake:
             raise ProblemError(400, message, param="name")
         if Path(name).suffix.lower() not in DOCUMENTS:
             raise ProblemError(415, f"documents are {', '.join(self.kinds)}", param="name")
+        if why := passed_over(name):
+            raise ProblemError(415, f"files that are {why} are passed over in a folder", param="name")
         if not content:
             raise ProblemError(400, "the document is empty")
 

@@ -1,6 +1,7 @@
 """Corpora in the forms people have them, as passages."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from keqa.retrievers.base import Notice, Origin, Passage, default_notice, each_p
 from keqa.retrievers.manifest import RECORD_SUFFIXES, LeftOut, LeftOutCounter
 from keqa.retrievers.readers.beside import read_beside
 from keqa.retrievers.readers.common import (
+    CODE,
     DOCUMENTS,
     MAX_DOCUMENT,
     PROSE,
@@ -35,6 +37,10 @@ _LONGEST_PATH: Final = 900
 # What programs put beside source code: packages of others, and in a repository what is made of it.
 _INSTALLED: Final = ("__pycache__", "node_modules", "site-packages")
 _BUILT: Final = ("build", "dist", "target")
+_GENERATED: Final = re.compile(r".*(?:\.(?:min|bundle)\.m?js|-lock\.yaml)(?:\.gz)?", re.IGNORECASE)
+_SECRETS: Final = re.compile(
+    r"(?:.*[._-])?(?:secret|credential|password)s?\.(?:cfg|conf|ini|properties|toml|xml|ya?ml)(?:\.gz)?", re.IGNORECASE
+)
 _NO_TEXT_FILES: Final = frozenset((".docx", ".odt", ".ods", ".pptx", ".xlsm", ".xlsx", ".epub", ".pdf"))
 
 
@@ -156,6 +162,10 @@ def read_file(
         # One bad PDF among thousands is no reason to stop.
         if named:
             raise
+        # What has the suffix of code may be another thing, such as a film (.ts).
+        if suffix in CODE and getattr(error, "reason", "") == "binary":
+            left_out.pass_over(f"binary {suffix}", path)
+            return
         left_out.unread(path, getattr(error, "reason", "unreadable"), str(error))
 
 
@@ -225,7 +235,7 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
         made = {*_INSTALLED, *(_BUILT if ".git" in {entry.name for entry in entries} else ())}
         for entry in entries:
             path = Path(current, entry.name)
-            if aside := "hidden" if _is_hidden(entry.name) else entry.name if entry.name in made else "":
+            if aside := passed_over(entry.name) or (entry.name if entry.name in made else ""):
                 left_out.pass_over(aside, path)
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue
@@ -241,6 +251,13 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             else:
                 yield path
         waiting.extend(reversed(inner))
+
+
+def passed_over(name: str) -> str:
+    """As what a file is passed over in a folder whatever its kind; empty where it is not."""
+    if _is_hidden(name):
+        return "hidden"
+    return "generated" if _GENERATED.fullmatch(name) else "named as secrets" if _SECRETS.fullmatch(name) else ""
 
 
 def _is_hidden(name: str) -> bool:

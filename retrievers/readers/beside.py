@@ -163,7 +163,8 @@ def _answer(say: Callable[[Any], None], head: dict[str, Any], data: bytes) -> di
     except Exception as error:
         why = f"{type(error).__name__}: {str(error)[:300]}"
         found = {"reason": "damaged", "error": f"{path} cannot be read as {path.suffix}: {why}"}
-    return {**found, "notices": notices}
+    # Each message of a mailbox may say the same.
+    return {**found, "notices": list(dict.fromkeys(notices))}
 
 
 def _bound_memory() -> None:

@@ -21,7 +21,7 @@ _MOST: Final = 40 * WORD_LENGTH
 def read_captions(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """What is said, in lines that begin with the time and, where it is told, with the speaker."""
     said: list[tuple[str, str]] = []
-    before: list[str] = []
+    before: set[str] = set()
     for block in _BLANK.split(decode(data, str(path), notice).replace("\r\n", "\n")):
         lines = block.strip().split("\n")
         # A number or a name may stand above the time.
@@ -30,12 +30,12 @@ def read_captions(data: bytes, path: Path, notice: Notice) -> ReadDocument:
             continue
         shown = lines[place + 1 :]
         # Captions that roll show a line twice.
-        text, before = one_line(" ".join(line for line in shown if line not in before)), shown
+        text, before = one_line(" ".join(line for line in shown if line not in before)), set(shown)
         found = _SPEAKER.match(text)
         begun = f"{found[1] or found[2]}: " if found else ""
         text = one_line(html.unescape(_MARKS.sub("", text[found.end() :] if found else text)))
         if said and begun in ("", said[-1][0]) and text_length(said[-1][1] + text) <= _MOST:
-            said[-1] = (begun, f"{said[-1][1]} {text}")
+            said[-1] = (said[-1][0], f"{said[-1][1]} {text}")
         elif text:
             said.append((begun, f"[{time}] {begun}{text}"))
     return ReadDocument("", [ReadSection("\n".join(line for _, line in said))])

@@ -28,7 +28,7 @@ _MOST_NESTED: Final = 30
 """More parts that hold parts have no message of a person's; each line is compared with the ends of all around it."""
 
 # A carriage return ends a line as well.
-_BEGIN: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\r\n]*\d{4}\s*\r?\n")
+_BEGIN: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\r\n]*\d\d:\d\d[^\r\n]*\s*")
 """What stands before each message of a mailbox: who sent it, and when."""
 _ESCAPED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 _NESTED = re.compile(rb"(?:^|[\r\n])content-type:\s*(?:multipart|message)/", re.IGNORECASE)
@@ -50,9 +50,14 @@ def read_mail(data: bytes, path: Path, notice: Notice) -> ReadDocument:
 def read_mailbox(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """The messages of a mailbox (mbox), each by itself."""
     messages = (_ESCAPED.sub(rb"\1", one) for one in _BEGIN.split(data) if one.strip())
-    found = (_message(one, path, notice) for one in messages)
-    sections = [ReadSection(text, title, title=title, date=date) for title, text, date in found]
-    return ReadDocument("", sections, records=True)
+    sections, refused = list[ReadSection](), 0
+    for one in messages:
+        try:
+            title, text, date = _message(one, path, notice)
+            sections.append(ReadSection(text, title, title=title, date=date))
+        except RefusedError:
+            refused += 1
+    return ReadDocument("", sections, records=True, lost=f"{path} has damaged messages: {refused}" if refused else "")
 
 
 def _message(data: bytes, path: Path, notice: Notice) -> tuple[str, str, str]:

@@ -62,7 +62,7 @@ _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Descrip
 def _read(convert: Converter, suffix: str, data: bytes, path: Path, notice: Notice) -> ReadDocument:
     allow(_unpacked_size(data, suffix))
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        _refuse_hostile(archive, nested=suffix not in (".docx", ".odt"))
+        _refuse_hostile(archive, nested=suffix not in (".docx", ".odt", ".ods"))
         stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
     return convert(data, path, stated, iso_date(changed))
 
@@ -88,7 +88,7 @@ def _unpacked_size(data: bytes, suffix: str) -> int:
 
 
 def _refuse_hostile(archive: zipfile.ZipFile, *, nested: bool) -> None:
-    """Refuse entities, which can stand for gigabytes, and for Word deep nesting, whose square it takes in time."""
+    """Refuse entities, which can stand for gigabytes, and, but for `nested`, what takes the square of its depth."""
     for entry in archive.infolist():
         # Whatever it is called: what a part is, the document says elsewhere.
         content = archive.read(entry)
@@ -184,20 +184,30 @@ def _open_text(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
 
 def _open_sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     body, title, changed = _open_document(data)
-    sheets = [one for one in body.iter() if _name(one) == "table"]
+    # A chart has a table of its own, below a cell.
+    sheets = body.findall(".//{*}spreadsheet/{*}table")
     sections: list[ReadSection] = []
     for sheet in sheets:
         named = "" if len(sheets) == 1 else _given(sheet, "name")
-        rows = (list(_open_cells(row)) for row in sheet.iter() if _name(row) == "table-row")
-        sections += table_sections(rows, named)[0]
+        sections += table_sections(_open_rows(sheet), named)[0]
     return ReadDocument(given_title(title), sections, changed, records=True)
 
 
-def _open_cells(row: Any) -> Iterator[str]:
-    for cell in row:
-        # Empty cells up to the last column are one that is repeated.
-        count = min(int(_given(cell, "number-columns-repeated") or 1), _MOST_REPEATED)
-        yield from [" ".join(text for part in cell for text in part.itertext())] * count
+def _open_rows(sheet: Any) -> Iterator[list[str]]:
+    # By column, how many rows below have the same cell.
+    spanning: dict[int, tuple[int, str]] = {}
+    for row in sheet.iterfind(".//{*}table-row"):
+        cells: list[str] = []
+        for cell in row:
+            # Empty cells up to the last column are one that is repeated.
+            count = min(int(_given(cell, "number-columns-repeated") or 1), _MOST_REPEATED)
+            text = " ".join("".join(part.itertext()) for part in cell if _name(part) == "p")
+            left = int(_given(cell, "number-rows-spanned") or 1)
+            if _name(cell) == "covered-table-cell":
+                left, text = spanning.get(len(cells), (0, ""))
+            spanning[len(cells)] = (left - 1, text) if left > 1 else (0, "")
+            cells += [text] * count
+        yield cells
 
 
 def _open_document(data: bytes) -> tuple[Any, str, str]:
@@ -218,8 +228,10 @@ def _given(element: Any, name: str) -> str:
 def _page_of(element: Any) -> str:
     """An element of OpenDocument as one of HTML; the first row of a table is its head, as in Word."""
     name = _name(element)
-    if name in ("tracked-changes", "annotation"):
+    if name in ("tracked-changes", "annotation", "note-citation"):
         return ""
+    if name == "note-body":
+        return escape(f" ({' '.join(''.join(element.itertext()).split())})")
     inside = escape(element.text or "") + "".join(_page_of(one) + escape(one.tail or "") for one in element)
     if name in ("s", "tab", "line-break"):
         return " "

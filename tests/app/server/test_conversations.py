@@ -149,6 +149,7 @@ def test_a_document_is_added_and_the_next_question_sees_it(serve, server, folder
         ("a" * 300 + ".txt", b"x", {}, 400),
         ("a.exe", b"x", {}, 415),
         ("a", b"x", {}, 415),
+        ("secrets.yml", b"x: 1", {}, 415),
         ("a.jsonl", b'{"title": "a", "text": "b"}', {}, 415),
         ("a.txt", b"", {}, 400),
         ("old.txt", b"another", {}, 409),

@@ -28,6 +28,7 @@ def folder(tmp_path):
     (docs / ".hidden").mkdir()
     (docs / ".hidden" / "a.txt").write_text("hidden")
     (docs / "key.pem").write_text("key")
+    (docs / "secrets.yml").write_text("key")
     (tmp_path / "outside.txt").write_text("outside")
     (docs / "link.txt").symlink_to(tmp_path / "outside.txt")
     return docs
@@ -41,6 +42,10 @@ def test_documents_are_given_as_what_cannot_run_to_those_who_may_ask(serve, serv
         assert page.headers["content-type"] == "text/plain; charset=utf-8"
         assert page.headers["x-content-type-options"] == "nosniff"
         assert client.get("/documents/deck.pptx").headers["content-disposition"].startswith("attachment")
+        (folder / "README").write_text("x")
+        (folder / "mill.js").write_text("x")
+        for name in ("README", "mill.js"):
+            assert client.get(f"/documents/{name}").headers["content-type"] == "text/plain; charset=utf-8"
         # As files of a Mac are called, and as an index has their names.
         (folder / "Pru\u0308fung  1.txt").write_text("Harbour exam")
         assert client.get("/documents/Pr\u00fcfung 1.txt").text == "Harbour exam"
@@ -52,7 +57,9 @@ def test_documents_are_given_as_what_cannot_run_to_those_who_may_ask(serve, serv
         Documents(folder / "missing")
 
 
-@pytest.mark.parametrize("path", ["", "a\0.txt", "sub\\..\\..\\outside.txt", "x" * 5000 + ".txt", *OUTSIDE.split()])
+@pytest.mark.parametrize(
+    "path", ["", "a\0.txt", "sub\\..\\..\\outside.txt", "x" * 5000 + ".txt", "secrets.yml", *OUTSIDE.split()]
+)
 def test_nothing_else_is(folder, path):
     with pytest.raises(ProblemError) as error:
         Documents(folder).response(path)

@@ -112,21 +112,26 @@ FORMATS = {
     ),
     "mill.odt": lambda: files.open_document(
         '<text:tracked-changes>no</text:tracked-changes><text:h text:outline-level="1">Mill</text:h>'
-        "<text:p>A<text:s/>toll <text:span>of 4</text:span>.</text:p><table:table>"
+        "<text:p>A<text:s/>toll<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>Old</text:p>"
+        "</text:note-body></text:note> <text:span>of 4</text:span>.</text:p><table:table>"
         + f"<table:table-row>{open_cells('Ox', '5')}</table:table-row>" * 2
         + "</table:table>",
         title="The Mill",
     ),
     "tolls.ods": lambda: files.open_document(
-        '<table:table table:name="Tolls"><table:table-row>' + open_cells("Ox", "Paid", "Year") + "</table:table-row>"
+        '<office:spreadsheet><table:table table:name="Tolls"><table:table-row>'
+        + open_cells("Ox", "Paid", "Year")
+        + "</table:table-row>"
         '<table:table-row><table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
-        + open_cells("1902")
-        + "</table:table-row></table:table>",
+        + '<table:table-cell table:number-rows-spanned="2"><office:annotation><text:p>no</text:p></office:annotation>'
+        "<text:p>19<text:span>02</text:span></text:p></table:table-cell></table:table-row><table:table-row>"
+        + open_cells("6", "7")
+        + "<table:covered-table-cell/></table:table-row></table:table></office:spreadsheet>",
         title="",
     ),
     "m.mbox": lambda: (
-        b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: 8 Jan 2024 08:00:00 +0000\n\nHere.\n\nFrom now on."
-        b"\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
+        b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: 8 Jan 2024 08:00:00 +0000\n\nHere.\n\n"
+        b"From now in 2024\non.\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
     ),
     "talk.vtt": lambda: (
         b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
@@ -223,11 +228,17 @@ FOUND = {
     ],
     "mill.org": ["Mill", ("# Mill\n- x", "", "Mill", ""), ("## Toll\n40.", "", "Toll", "")],
     "mill.rtf": ["The Mill", ("Toll: 2 € {a day}\n\nMüller | 4", "", "", "")],
-    "mill.odt": ["The Mill", ("# Mill\nA toll of 4.\n| Ox | 5 |\n|---|---|\n| Ox | 5 |", "", "Mill", "2023-11-05")],
-    "tolls.ods": ["tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 2", "2023-11-05")],
+    "mill.odt": [
+        "The Mill",
+        ("# Mill\nA toll (Old) of 4.\n| Ox | 5 |\n|---|---|\n| Ox | 5 |", "", "Mill", "2023-11-05"),
+    ],
+    "tolls.ods": [
+        *("tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 2", "2023-11-05")),
+        ("Ox: 6; Paid: 7; Year: 1902", "", "row 3", "2023-11-05"),
+    ],
     "m.mbox": [
         *("Key", "Toll"),
-        ("Here. From now on. From it.", "", "Key", "2024-01-08"),
+        ("Here. From now in 2024 on. From it.", "", "Key", "2024-01-08"),
         ("It is 4.", "", "Toll", ""),
     ],
     "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],

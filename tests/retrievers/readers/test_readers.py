@@ -180,9 +180,13 @@ def test_what_programs_put_beside_source_code_is_passed_over(tmp_path):
     for name in (".git/x.md", "build/made.py", "node_modules/p/README.md", "README", "docs/build/a.md", "main.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1")
+    for name in ("a.min.js", "pnpm-lock.yaml", "db-secrets.yml", "film.ts"):
+        (tmp_path / name).write_text("x\0" if name == "film.ts" else "x: 1")
     corpus = read_corpus(tmp_path, summary=False)
     assert [one.place.file for one in corpus] == ["README", "main.py", "docs/build/a.md"]
-    assert corpus.left_out.passed_over == {"hidden": 1, "build": 1, "node_modules": 1}
+    assert corpus.left_out.passed_over == {
+        **{"hidden": 1, "build": 1, "node_modules": 1, "generated": 2, "named as secrets": 1, "binary .ts": 1}
+    }
 
 
 def test_only_very_long_records_are_split(tmp_path):
