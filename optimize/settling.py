@@ -151,12 +151,13 @@ class Ways:
 
     @property
     def why(self) -> str:
-        kept, best = self.kept, max(self.tried, key=lambda one: one.score)
+        kept, best = self.kept, max(filter(None, (*self.tried, self.asked)), key=lambda one: one.score)
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
         chosen = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
         if kept.score < best.score:
             by = "within a standard error" if as_good(kept.scores, best.scores) else "for what that costs more"
-            return f"{chosen}: it is as good as {best.way}, {by}, and costs less"
+            those = "what keqa ask does" if best is self.asked else best.way
+            return f"{chosen}: it is as good as {those}, {by}, and costs less"
         rest = [one.way for one in self.tried if one is not kept and as_good(one.scores, kept.scores)]
         # Memory alone takes fewer still, where it is passed over.
         those = "of those as good that search" if "draft" in rest else "of those as good"

@@ -291,7 +291,7 @@ def compile_command(
     kept = as_it_comes(retriever, roles, settings) if few else {}
     if kept:
         few_of = f"{len(questions.train) + len(questions.val)} questions are too few to choose how they are settled"
-        problems.append(f"{few_of}, {FEWEST} at least: as keqa ask does")
+        problems.append(f"{few_of}, {FEWEST} at least: what was not set is as keqa ask has it")
     settings, how = {**kept, **settings}, learning.arguments() | {"grid": dict.fromkeys(kept, ())}
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
     refuse_idle(settings, make(spec, parts))

@@ -440,14 +440,21 @@ def learned_of_another(program: Program) -> str:
     from keqa.programs.fingerprint import lm_spec
     from keqa.programs.keqa import KEQA
 
-    # One reading asks no gate.
-    if not isinstance(program, KEQA) or program.settle == "reading":
+    # One reading asks no gate, nor does what searches for every quiz.
+    if not isinstance(program, KEQA) or program.settle == "reading" or not program.examine:
         return ""
     learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
     asked = lm_spec(program.examination.quiz.lm)["model"]
-    if learned in (None, "", asked):
+    if not learned or _checkpoint(str(learned)) == _checkpoint(asked):
         return ""
     return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
+
+
+def _checkpoint(model: str) -> str:
+    """What stays of a model's name whoever serves it: the fingerprint of weights that are here, else its last part."""
+    from keqa.lms.factory import IN_PROCESS
+
+    return model.rpartition("@" if model.partition("/")[0] in IN_PROCESS else "/")[2]
 
 
 def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:

@@ -133,6 +133,8 @@ def rows_of(
         refuse_foreign(settings, specs, models)
     cascades = any(spec.arguments.get("settle") == "cascade" for spec in specs)
     with Bars() as bars:
+        # Rows of one program say the same.
+        say = functools.cache(bars.say)
 
         def prepared(spec: Spec, program: Program) -> None:
             # Ablations are of KEQA's quizzes, whatever it is beside them; so is what a cascade is compared with.
@@ -143,10 +145,9 @@ def rows_of(
                 program.style = "short"
             if compared and isinstance(program, KEQA) and program.unanswered is None and program.declines:
                 program.unanswered = "guess"
-            if prepare is not None and (message := prepare(spec, program)):
-                bars.say(message)
-            if message := learned_of_another(program):
-                bars.say(message)
+            for message in (prepare and prepare(spec, program), learned_of_another(program)):
+                if message:
+                    say(message)
 
         check_writable(run.out, "--out")
         if questions.dataset != TESTBED and options.index is None:

@@ -108,7 +108,7 @@ def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_a
     said = tune().fine()
     settings = json.loads((out / "program.json").read_text())["settings"]
     assert [settings[name] for name in ("settle", "read_together", "expand")] == ["cascade", True, 3]
-    assert "8 questions are too few to choose how they are settled, 25 at least: as keqa ask does" in said
+    assert "8 questions are too few to choose how they are settled, 25 at least: what was not set is" in said
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(

@@ -56,6 +56,8 @@ def test_memory_alone_that_is_passed_over_is_not_said_to_take_more_calls():
     ways = Ways(None, [], 0.5, tried)
     assert ways.kept.way == "reading"
     assert ways.why.endswith("together, and of those as good that search it takes the fewest LM calls")
+    ways.asked = point("cascade", (*[1] * 99, 0), 2.0, 2.0)
+    assert "it is as good as what keqa ask does, for what that costs more, and costs less" in ways.why
 
 
 class ReadsWell(Town):

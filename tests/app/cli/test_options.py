@@ -1,14 +1,18 @@
 """Groups of options become options of a command, and the command is kept without secrets, addresses and folders."""
 
 from functools import wraps
+from types import SimpleNamespace
 
 import pytest
 import typer
+from fixtures.boundary import make_model
 from typer.testing import CliRunner
 
+import keqa
 from keqa.cli import ask, compile, evaluate, reproduce
 from keqa.cli.declare import given, invocation, with_groups
-from keqa.cli.options import LanguageModels
+from keqa.cli.options import LanguageModels, learned_of_another
+from keqa.programs.gates import BoundaryGate
 
 app = typer.Typer()
 runner = CliRunner()
@@ -104,3 +108,15 @@ def test_a_group_may_be_made_of_groups_and_the_options_that_were_given_are_named
     assert found == (3, 7, "openai/m", 8)
     assert list(given(options)) == ["--seed", "--limit", "--tries", "--lm"]
     assert shown["command"] == "keqa compare keqa --seed 2 --limit 3 --tries 7 --lm openai/m"
+
+
+def test_a_boundary_model_of_the_same_language_model_is_known_whoever_serves_it():
+    def warns(learned, asked, *, examine=True):
+        program = keqa.KEQA(None, examine=examine, gate=BoundaryGate(make_model(about={"lm": learned})))
+        program.examination.quiz.lm = SimpleNamespace(model=asked)
+        return bool(learned_of_another(program))
+
+    assert [warns("vllm/qwen@ab", "vllm/qwen@cd"), warns("openai/gpt-4o", "openai/gpt-4o-mini")] == [True, True]
+    assert not warns("openai/Qwen/Qwen3-8B", "hosted_vllm/Qwen/Qwen3-8B")
+    assert not warns("transformers/finetuned-1@ab", "transformers/program.lm@ab")
+    assert not warns("openai/gpt-4o", "openai/gpt-4o-mini", examine=False)
