@@ -190,7 +190,7 @@ def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -
 def same_answer(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
     """Whether two answers are equal after normalisation, and in units and numbers: neither 5 % is 5, nor 2:1 21."""
     return _equal(first, second, answer_type, choices) and (
-        answer_type != "short" or all(told(first) == told(second) for told in (_units, _numbers))
+        answer_type != "short" or all(part(first) == part(second) for part in (_units, _numbers))
     )
 
 

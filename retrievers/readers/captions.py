@@ -19,7 +19,7 @@ _MOST: Final = 40 * WORD_LENGTH
 
 
 def read_captions(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """What is said, in lines that begin with the time and, where it is told, with the speaker."""
+    """What is said, in lines that begin with the time and, where that is known, with the speaker."""
     said: list[tuple[str, str]] = []
     before: set[str] = set()
     for block in _BLANK.split(decode(data, str(path), notice).replace("\r\n", "\n")):
