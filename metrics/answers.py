@@ -45,7 +45,7 @@ _HIDDEN = {ord(symbol): 0xE000 + place for place, symbol in enumerate("-.+#*")} 
 _SHOWN = {hidden: symbol for symbol, hidden in _HIDDEN.items() if symbol != 0x2212}
 _DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·•・‧〝〞〜")
 _UNIT = re.compile(r"[$€£¥₹]\s*(?=[\d.])|(?<=\d)\s*[$€£¥₹%‰]")
-# What tells numbers and grades apart that differ in punctuation alone: 2:1 and 21, < 5 and > 5, A- and A.
+# Numbers and grades that differ in punctuation alone: 2:1 and 21, < 5 and > 5, A- and A.
 _NUMBER = re.compile(r"\d+|[<>](?=[\s=]*\d)|(?<=[^\W\d_])-(?!\w)")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 

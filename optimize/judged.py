@@ -130,8 +130,8 @@ def _decomposition(
     unanswered = [quiz.resolved or quiz.text for quiz in quizzes if quiz.answer is None or quiz.abstained]
     if unanswered:
         parts.append(f"These quizzes could not be answered: {'; '.join(unanswered)}")
-    said = ({word.strip(".,?!").lower() for word in quiz.split()} for quiz in written[1:] if "#" not in quiz)
-    if not all(map(_PRONOUNS.isdisjoint, said)):
+    words = ({word.strip(".,?!").lower() for word in quiz.split()} for quiz in written[1:] if "#" not in quiz)
+    if not all(map(_PRONOUNS.isdisjoint, words)):
         parts.append("A later quiz says 'he', 'she', 'it' or 'that' where it must write #1, #2 for an earlier answer.")
     return len(written) == len(gold) if gold else None, " ".join(parts)
 

@@ -174,7 +174,7 @@ class DeclaredKeqa(CommonSettings):
         bool,
         _switch(
             "Read a question that was taken apart over what was found for it and all its quizzes, for its answer, and "
-            "summarize theirs only where that tells nothing or memory answered one.",
+            "summarize theirs only where that finds no answer or memory answered one.",
             "on",
         ),
     ] = False

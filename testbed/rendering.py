@@ -67,8 +67,12 @@ def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
     if "thoughts" in signature.input_fields:
         optional = [given | {"passages": value} for given in optional for value in ([], [_GAP])]
     if "trajectory" in signature.input_fields:
-        told: list[list[Turn]] = [[], [_SEARCH] * _TURNS, *([*[_SEARCH] * count, _FINISH] for count in range(_TURNS))]
-        optional = [{"trajectory": written_trajectory(turns)} for turns in told]
+        trajectories: list[list[Turn]] = [
+            [],
+            [_SEARCH] * _TURNS,
+            *([*[_SEARCH] * count, _FINISH] for count in range(_TURNS)),
+        ]
+        optional = [{"trajectory": written_trajectory(turns)} for turns in trajectories]
     if "answer_type" in signature.input_fields:
         optional = [given | {"answer_type": kind, "choices": []} for given in optional for kind in ("short", "yes/no")]
     if "style" in signature.input_fields:

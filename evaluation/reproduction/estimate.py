@@ -165,9 +165,10 @@ def estimate_compilation(
     # Each way to settle a question is asked all of them, and the few of the rehearsal choose none.
     both = [*questions.train, *([] if shared else questions.val)]
     # Over documents of one's own memory alone is no answer, and what is asked without compiling is tried as well.
-    declines = getattr(make(spec, parts), "declines", False)
-    ways: list[dict[str, Any]] = [{"settle": way} for way in WAYS[declines:]]
-    ways += [as_asked(cites=False)] if declines else []
+    program = make(spec, parts)
+    ways: list[dict[str, Any]] = [{"settle": way} for way in WAYS]
+    if isinstance(program, KEQA) and program.declines:
+        ways = [*ways[1:], as_asked(cites=program.cite or program.listwise)]
     for way in ways if options["tuning"] and spec.method.name == "keqa" and not too_few(both) else ():
         asked = estimate("", replace(spec, arguments={**spec.arguments, **way}), both, parts, models)
         for model, more in asked.bounds.items():

@@ -90,7 +90,7 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> I
     fatal: BaseException | None = None
     waiting = iter(items)
     # These threads only wait for their question; its calls run in the program's own bounded pool.
-    with ThreadPoolExecutor(in_flight) as pool:
+    with ThreadPoolExecutor(in_flight, thread_name_prefix="keqa-question") as pool:
         running: set[Future[R]] = set()
         while True:
             if fatal is None:

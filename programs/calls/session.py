@@ -83,7 +83,7 @@ class CallLimiter:
             return await to_thread.run_sync(function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.workers)
+                self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="keqa-call")
             pool = self._pool
         return await asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, function)
 

@@ -28,7 +28,7 @@ def read_code(data: bytes, path: Path, notice: Notice) -> ReadDocument:
 
 
 def _parts(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Parts of about the length of a passage: cut where code begins anew, or else below the lines that it is in."""
+    """Parts of about the length of a passage: cut before a new block, or else below the lines that open the block."""
     part: list[str] = []
     above: list[tuple[int, str]] = []
     first = size = 0

@@ -60,6 +60,9 @@ _DATES: Final = """
     effective_date effective_from valid_from date datum stand published published_at publish_date pubdate issued created
 """.split()
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+# Of code or a comment: where it is no mark of a heading, it would be read as one in Markdown.
+_HASHED: Final = re.compile(r"^(?=#{1,6}\s)", re.MULTILINE)
+_ORG_TITLE: Final = re.compile(r"^#\+title:(.+)", re.IGNORECASE | re.MULTILINE)
 _TEX_LEVELS: Final = {"part": 1, "chapter": 2, "section": 3, "subsection": 4, "subsubsection": 5}
 _BRACED: Final = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 _TEX_HEADING: Final = re.compile(rf"\\({'|'.join(_TEX_LEVELS)})\*?(?:\[[^][]*\])?{_BRACED}")
@@ -179,14 +182,15 @@ def read_outline(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A text of Org mode or in AsciiDoc, of which headings are read and all else is text."""
     mark = "*" if plain_suffix(path) == ".org" else "="
     marked = re.compile(rf"^\{mark}{{1,6}}(?= )", re.MULTILINE)
-    text = marked.sub(lambda found: "#" * len(found[0]), decode(data, str(path), notice))
-    sections = markdown_sections(text, {})
-    return ReadDocument(first_heading(sections), sections)
+    text = _HASHED.sub(" ", decode(data, str(path), notice))
+    title = _ORG_TITLE.search(text)
+    sections = markdown_sections(marked.sub(lambda found: "#" * len(found[0]), text), {})
+    return ReadDocument(title[1].strip() if title else first_heading(sections), sections)
 
 
 def read_tex(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A text in LaTeX, of which the title, the date and headings are read; all else but comments and labels is text."""
-    text = _TEX_UNSEEN.sub("", decode(data, str(path), notice))
+    text = _HASHED.sub(" ", _TEX_UNSEEN.sub("", decode(data, str(path), notice)))
     title, date = (_TEX_STYLE.sub(r"\1", found[1]) if (found := one.search(text)) else "" for one in _TEX_HEAD)
     text = _TEX_HEADING.sub(lambda found: f"\n\n{'#' * _TEX_LEVELS[found[1]]} {one_line(found[2])}\n\n", text)
     sections = markdown_sections(_TEX_STYLE.sub(r"\1", text).replace("~", " "), {})

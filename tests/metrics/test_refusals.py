@@ -149,7 +149,7 @@ def test_sentences(text, parts):
         ("−3", "3", False, False),
         ("Na", "na", True, True),
         ("Na+", "Na", False, False),
-        # Nor are those its equal that punctuation alone tells apart, which SQuAD's normalisation drops.
+        # Nor are those its equal that differ in punctuation alone, which SQuAD's normalisation drops.
         ("2:1", "21", False, True),
         ("1/2", "12", False, True),
         ("< 5", "> 5", False, True),

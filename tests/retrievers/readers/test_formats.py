@@ -105,7 +105,7 @@ FORMATS = {
     "mill.toml": lambda: b"[mill]\n" + b"toll = 40\n" * 80 + b"\n[sea]\ndeep = true\n",
     "tides.ipynb": lambda: json.dumps(NOTEBOOK).encode(),
     "mill.tex": lambda: TEX.encode(),
-    "mill.org": lambda: b"* Mill\n- x\n** Toll\n40.",
+    "mill.org": lambda: b"#+TITLE: Weir\n* Mill\n- x\n** Toll\n# in euros\n40.",
     "mill.rtf": lambda: (
         rb"{\rtf1\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title The Mill}}{\*\generator x;}Toll: 2 \u8364? \{a day\}"
         b"\\par\nM\\'fcller\\cell 4\\row}"
@@ -226,7 +226,12 @@ FOUND = {
         ("### Toll\nA ship pays 40 coins.", "", "Toll", "2023-05-12"),
         ("#### Oxen\nAn ox pays 5\\%.", "", "Oxen", "2023-05-12"),
     ],
-    "mill.org": ["Mill", ("# Mill\n- x", "", "Mill", ""), ("## Toll\n40.", "", "Toll", "")],
+    "mill.org": [
+        "Weir",
+        ("#+TITLE: Weir", "", "", ""),
+        ("# Mill\n- x", "", "Mill", ""),
+        ("## Toll\n# in euros\n40.", "", "Toll", ""),
+    ],
     "mill.rtf": ["The Mill", ("Toll: 2 € {a day}\n\nMüller | 4", "", "", "")],
     "mill.odt": [
         "The Mill",
