@@ -4,7 +4,7 @@ Each way is scored on the validation questions with the settings that were tuned
 counted; and on the training questions, for a few validation questions tell ways apart by chance alone. So that the
 whole is never worse than its parts, the cheapest way is kept of those that are as good as the best: not more than a
 standard error of the paired difference below it, or than what the best costs more, and never more than two hundredths.
-Memory alone gives up the index, and is kept only where it is right at times and nothing scores better. The chooser is
+Memory alone gives up the index, and is kept only where it is ahead of all that search beyond chance. The chooser is
 learned from what each way answers to the training questions, and scored on them by what those of other folds choose;
 from their quizzes the arbiter between memory and passages is learned. What documents of one's own are asked without
 compiling is one of the cascades. No question is shown demonstrations that were made from it.
@@ -66,6 +66,11 @@ def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
     return behind is not None and behind.mean <= (behind.high - behind.low) / _STANDARD_ERRORS
 
 
+def _ahead(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether scores are beyond chance above others, by the paired bootstrap; of one question there is no telling."""
+    return len(one) > 1 and paired_bootstrap(one, other).low > 0
+
+
 class Tried(NamedTuple):
     """A way that was tried, the choosers that it goes by, and the training questions as it answers them, if it was."""
 
@@ -102,12 +107,15 @@ def cheapest_of_the_best(tried: Sequence[Tried]) -> Tried:
 
     What the best is ahead by has to be worth what it costs more, too.
     """
-    best = max(tried, key=lambda one: one.score)
+    searching = [one for one in tried if one.way != "draft"]
+    for memory in tried:
+        if memory.way == "draft" and all(_ahead(memory.scores, one.scores) for one in searching):
+            return memory
+    best = max(searching, key=lambda one: one.score)
     good = [
         one
-        for one in tried
-        if (as_good(one.scores, best.scores) or (one.objective >= best.objective and best.score - one.score <= _WORTH))
-        and (one.way != "draft" or one.score >= best.score > 0)
+        for one in searching
+        if as_good(one.scores, best.scores) or (one.objective >= best.objective and best.score - one.score <= _WORTH)
     ]
     return min(good, key=lambda one: (round(one.point.calls, 9), round(one.point.retrievals, 9), -one.point.score))
 
@@ -126,7 +134,7 @@ class Ways:
     """The cascade as which documents of one's own are asked where nothing was compiled."""
 
     def run(self) -> Self:
-        """Score all ways, the chooser last: where memory alone is as good as all others, nothing could be cheaper."""
+        """Score all ways, the chooser last: where memory alone is ahead of all others, nothing could be cheaper."""
         tuning = self.tuning
         ways = [way for way in TITLES if way in tuning.values[SETTLE]]
         for done, way in enumerate(ways, start=1):
@@ -151,18 +159,22 @@ class Ways:
 
     @property
     def why(self) -> str:
-        kept, best = self.kept, max(filter(None, (*self.tried, self.asked)), key=lambda one: one.score)
+        kept, memory = self.kept, next((one for one in self.tried if one.way == "draft"), None)
+        searching = [one for one in (*self.tried, self.asked) if one is not None and one is not memory]
+        best = max((one for one in searching if kept is not memory), key=lambda one: one.score, default=kept)
         arbiter = ", with an arbiter between memory and passages" if "arbiter" in kept.choosers else ""
         chosen = f"{TITLES[kept.way]} ({kept.way}){arbiter} is kept"
         if kept.score < best.score:
             by = "within a standard error" if as_good(kept.scores, best.scores) else "for what that costs more"
             those = "what keqa ask does" if best is self.asked else best.way
-            return f"{chosen}: it is as good as {those}, {by}, and costs less"
-        rest = [one.way for one in self.tried if one is not kept and as_good(one.scores, kept.scores)]
-        # Memory alone takes fewer still, where it is passed over.
-        those = "of those as good that search" if "draft" in rest else "of those as good"
-        more = f"{those} it takes the fewest LM calls" if rest else "no other is as good"
-        return f"{chosen}: nothing scores better on validation and training questions together, and {more}"
+            why = f"it is as good as {those}, {by}, and costs less"
+        else:
+            rest = [one for one in searching if one is not kept and as_good(one.scores, kept.scores)]
+            more = "of those as good it takes the fewest LM calls" if rest else "no other is as good"
+            why = f"nothing scores better on validation and training questions together, and {more}"
+        if memory is not None and kept is not memory and as_good(memory.scores, kept.scores):
+            why = why.replace("nothing", "nothing that searches") + "; memory alone is not ahead beyond chance"
+        return f"{chosen}: {why}"
 
     def about(self) -> dict[str, Any]:
         names = ("score", "calls", "retrievals", "tokens")

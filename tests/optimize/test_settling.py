@@ -27,7 +27,7 @@ def point(way, scores, calls, retrievals=0.0):
 @pytest.mark.parametrize(
     ("draft", "reading", "quizzes", "kept"),
     [
-        ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1), "draft"),
+        ((1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), "draft"),
         ((0, 0, 0, 0), (1, 1, 1, 1), (1, 1, 1, 1), "reading"),
         ((0, 0, 0, 0), (1, 0, 0, 0), (1, 1, 1, 1), "quizzes"),
         # One question alone has no noise, and among many nothing against it is more than a standard error.
@@ -38,7 +38,10 @@ def point(way, scores, calls, retrievals=0.0):
         ((0,) * 100, (0, 0, 0, *[1] * 97), (1,) * 100, "quizzes"),
         # Four for and two against are not.
         ((0,) * 100, (0, 0, 0, 0, *[1] * 96), (*[1] * 98, 0, 0), "reading"),
-        # Memory alone is kept only where it is right and nothing is better: it gives up the index.
+        # Memory alone is kept only where it is ahead beyond chance: it gives up the index.
+        ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1), "reading"),
+        ((*[1] * 32, *[0] * 68), (*[0] * 72, *[1] * 28), (0,) * 100, "reading"),
+        ((1,), (0,), (0,), "reading"),
         ((0,) * 100, (0,) * 100, (0,) * 100, "reading"),
         ((0, 0, 0, 0, *[1] * 96), (0,) * 100, (*[1] * 98, 0, 0), "quizzes"),
         # What few questions cannot tell apart may be far apart.
@@ -50,12 +53,12 @@ def test_of_the_ways_as_good_as_the_best_the_cheapest_is_kept(draft, reading, qu
     assert cheapest_of_the_best(points).way == kept
 
 
-def test_memory_alone_that_is_passed_over_is_not_said_to_take_more_calls():
+def test_memory_alone_that_is_as_good_is_passed_over_and_named():
     draft = point("draft", (0, 0, 0, 0, *[1] * 96), 0.5)
     tried = [draft, point("reading", (*[1] * 98, 0, 0), 1.0, 1.0), point("quizzes", (0,) * 100, 8.0)]
     ways = Ways(None, [], 0.5, tried)
     assert ways.kept.way == "reading"
-    assert ways.why.endswith("together, and of those as good that search it takes the fewest LM calls")
+    assert ways.why.endswith("together, and no other is as good; memory alone is not ahead beyond chance")
     ways.asked = point("cascade", (*[1] * 99, 0), 2.0, 2.0)
     assert "it is as good as what keqa ask does, for what that costs more, and costs less" in ways.why
 
@@ -67,7 +70,7 @@ class ReadsWell(Town):
         return super().AnswerWithKnowledge(inputs, config, True)
 
 
-class Knows(ReadsWell):
+class KnowsAll(ReadsWell):
     """It knows the answer to every question, however it is asked."""
 
     def AnswerQuiz(self, inputs, config, shown):
@@ -80,6 +83,13 @@ class Reads(ReadsWell):
 
     def DecomposeQuestion(self, inputs, config, shown):
         return {"quizzes": '["Who governs Town0?", "Who governs Town1?"]'}
+
+
+class Knows(Reads, KnowsAll):
+    """It knows all, and neither reads well nor takes questions apart into what answers them."""
+
+    def AnswerWithKnowledge(self, inputs, config, shown):
+        return {"answer": "Al Wrong"}
 
 
 class TakesApart(ReadsWell):
@@ -104,7 +114,13 @@ def compiled(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("language_model", "kept", "scores", "why"),
     [
-        (Knows, "draft", (1.0, 1.0, 1.0), "memory alone (draft) is kept: nothing scores better on validation and"),
+        (Knows, "draft", (1.0, 0.0, 0.0), "memory alone (draft) is kept: nothing scores better on validation and"),
+        (
+            KnowsAll,
+            "reading",
+            (1.0,) * 4,
+            "one search and one reading (reading) is kept: nothing that searches scores better",
+        ),
         (Reads, "reading", (0.0, 1.0, 0.0, 1.0), "one search and one reading (reading) is kept: nothing scores"),
         (TakesApart, "quizzes", (0.0, 0.0, 1.0, 1.0), "taking apart (quizzes) is kept: nothing scores better on"),
     ],
@@ -115,7 +131,7 @@ def test_the_way_that_a_language_model_is_good_at_is_kept(
     world = setting(language_model())
     found = compiled(world)
     ways = found.report.settling["ways"]
-    # Where memory is as good as all others, nothing could be cheaper, and no cascade is tried.
+    # Where memory is ahead of all others, nothing could be cheaper, and no cascade is tried.
     assert [way["settle"] for way in ways] == ["draft", "reading", "quizzes", "cascade"][: len(scores)]
     assert tuple(way["score"] for way in ways) == scores
     assert ways[0]["calls"] == 1.0
@@ -262,7 +278,7 @@ def test_too_few_questions_teach_no_chooser(setting, compiled):
 
 def test_by_too_few_questions_no_way_is_chosen(setting, compiled, monkeypatch):
     monkeypatch.setattr("keqa.optimize.settling.FEWEST", 25)
-    found = compiled(setting(Knows(), train=20, val=4))
+    found = compiled(setting(KnowsAll(), train=20, val=4))
     assert (found.program.settle, found.report.settling) == ("quizzes", None)
     assert found.report.problems == [
         "24 questions are too few to choose by between memory, reading and taking apart, 25 at least: quizzes stays"
