@@ -103,9 +103,6 @@ class ScriptedEngine:
         score = math.log(self.probability)
         return tuple(TokenLogprob(token=token, logprob=score) for token in re.findall(r"\s*\S+", text))
 
-    def close(self) -> None:
-        """Nothing to close."""
-
     @property
     def count(self) -> Counter[str]:
         """How often each signature was asked."""
@@ -136,9 +133,6 @@ class SayingEngine:
         message, usage = Message.assistant(self.says(request)), Usage(input_tokens=1, output_tokens=1, total_tokens=2)
         return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
 
-    def close(self) -> None:
-        """Nothing to close."""
-
 
 class AsyncScriptedEngine:
     def __init__(self, engine: Any) -> None:
@@ -150,8 +144,11 @@ class AsyncScriptedEngine:
     async def complete(self, request: Request) -> Response:
         return await asyncio.to_thread(self.engine.complete, request)
 
-    async def aclose(self) -> None:
-        """Nothing to close."""
+
+def over(engine: Any, **further: Any) -> dict[str, Any]:
+    """How a language model over an engine is made."""
+    usual = {"cache": False, "temperature": 0.0, "max_tokens": 256, "num_retries": 0}
+    return {"engine": engine, "async_engine": AsyncScriptedEngine(engine), **usual, **further}
 
 
 class ScriptedRetriever:
@@ -226,15 +223,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def scripted() -> Callable[..., tuple[dspy.LM, ScriptedEngine]]:
     """Makes a language model from a function of (signature name, inputs, settings)."""
 
-    def make(
-        reply: Reply, *, latency: float = 0.0, cache: bool = False, **kwargs: Any
-    ) -> tuple[dspy.LM, ScriptedEngine]:
+    def make(reply: Reply, *, latency: float = 0.0, **settings: Any) -> tuple[dspy.LM, ScriptedEngine]:
         engine = ScriptedEngine(reply, latency)
-        kwargs = {"temperature": 0.0, "max_tokens": 256, "num_retries": 0} | kwargs
-        lm = dspy.LM(
-            f"scripted/{id(engine)}", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=cache, **kwargs
-        )
-        return lm, engine
+        return dspy.LM(f"scripted/{id(engine)}", **over(engine, **settings)), engine
 
     return make
 
