@@ -231,6 +231,18 @@ def scripted() -> Callable[..., tuple[dspy.LM, ScriptedEngine]]:
 
 
 @pytest.fixture
+def programmed(scripted: Any) -> Callable[..., tuple[Any, ScriptedEngine]]:
+    """Has a scripted language model answer a program in all roles; gives the program and the model's engine."""
+
+    def bound(program: Any, reply: Reply, **settings: Any) -> tuple[Any, ScriptedEngine]:
+        lm, engine = scripted(reply, **settings)
+        program.set_lm(lm)
+        return program, engine
+
+    return bound
+
+
+@pytest.fixture
 def retriever() -> Callable[..., ScriptedRetriever]:
     """Makes a retriever from texts."""
 
