@@ -152,12 +152,12 @@ def over(engine: Any, **further: Any) -> dict[str, Any]:
 
 
 class ScriptedRetriever:
-    """Finds the passages listed for a query; by default all, in their order. What it searches counts as a benchmark."""
+    """Finds the passages listed for a query; by default all, in their order, which count as those of a benchmark."""
 
-    own_documents = False
-
-    def __init__(self, passages: Sequence[Passage], found: Mapping[str, Sequence[int]] | None = None) -> None:
-        self.passages, self.found = list(passages), found
+    def __init__(
+        self, passages: Sequence[Passage], found: Mapping[str, Sequence[int]] | None = None, *, own: bool = False
+    ) -> None:
+        self.passages, self.found, self.own_documents = list(passages), found, own
         self.queries: list[str] = []
         self.error: Exception | None = None
 
@@ -244,10 +244,10 @@ def programmed(scripted: Any) -> Callable[..., tuple[Any, ScriptedEngine]]:
 
 @pytest.fixture
 def retriever() -> Callable[..., ScriptedRetriever]:
-    """Makes a retriever from texts."""
+    """Makes a retriever from texts, which may be one's own documents."""
 
-    def make(*texts: str, found: Mapping[str, Sequence[int]] | None = None) -> ScriptedRetriever:
-        return ScriptedRetriever([Passage(f"p{i}", "", text) for i, text in enumerate(texts)], found)
+    def make(*texts: str, found: Mapping[str, Sequence[int]] | None = None, own: bool = False) -> ScriptedRetriever:
+        return ScriptedRetriever([Passage(f"p{i}", "", text) for i, text in enumerate(texts)], found, own=own)
 
     return make
 
