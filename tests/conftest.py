@@ -18,7 +18,7 @@ import dspy
 import pytest
 from dspy.clients import execution
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
-from fixtures.command_line import keqa_command, server
+from fixtures.command_line import dead, keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
 from fixtures.prompts import PROMPTS, prompt_of
 from hypothesis import HealthCheck, settings
@@ -27,7 +27,7 @@ from servers.openai_server import inputs_of, markers
 
 from keqa.retrievers.base import Hit, Passage
 
-__all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"]
+__all__ = ["corpus", "dead", "keqa_command", "own_index", "server", "unanswerable_squad"]
 
 # How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("keqa", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,7 +1,6 @@
 """A server that cannot be asked ends a command before its first question, and leaves nothing behind."""
 
 import json
-import socket
 
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
@@ -9,14 +8,6 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 from keqa.evaluation.run_file import read_run
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def dead():
-    """The address of a server that is not there."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
 
 @pytest.fixture
