@@ -23,7 +23,6 @@ LONG = "Carmouth has a mayor. " + "It rains there, as everybody knows. " * 20
 
 
 def story(quiz, width=120, **further):
-    """The story of a question of one quiz."""
     asked = {"question": "Why?", "answer": "x", "answer_source": "passages", **further}
     return printed(record_tree(QuestionRecord(quizzes=[quiz] if quiz else [], **asked)), width)
 

@@ -42,7 +42,6 @@ class Setting:
 
 @pytest.fixture
 def journal(tmp_path):
-    """A journal of calls."""
     with Journal.open(tmp_path / "journal", {}) as opened:
         yield opened
 

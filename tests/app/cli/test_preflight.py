@@ -12,7 +12,6 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def own(tmp_path):
-    """Questions of one's own."""
     rows = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(30)]
     file = tmp_path / "towns.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
