@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import dspy
 
-from keqa.lms.direct import quiet_litellm
 from keqa.programs.calls.session import context, tell_kept
 from keqa.storage.files import Closing
 from keqa.storage.journal import SqliteStore
+from keqa.storage.replies import quiet_litellm
 
 _FORMAT = "keqa-calls-1"
 _REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
