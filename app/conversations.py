@@ -204,7 +204,6 @@ def exported(conversation: Conversation, form: Literal["html", "md"], link: Call
 
 
 def for_page(conversation: Conversation) -> dict[str, Any]:
-    """A conversation as a page shows it."""
     from keqa.page import story_data
 
     turns = [

@@ -36,12 +36,12 @@ from servers.openai_server import OpenAIServer
 
 from keqa.evaluation.evaluate import evaluate
 from keqa.lms import build_lm, build_roles
-from keqa.lms.direct import quiet_litellm
 from keqa.metrics.answers import same_answer
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import AnswerQuiz
+from keqa.storage.replies import quiet_litellm
 
 QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
 WAITED_PASSAGES, REPEAT = 10, 3

@@ -74,7 +74,6 @@ def ask_all(
     retriever: Retriever,
     lms: Roles,
     *,
-    program: Path = Path("testbed"),
     only: Collection[str] = (*AS_IT_COMES, *LEARNED),
     progress: Callable[[str], None] = lambda method: None,
 ) -> Iterator[MethodResult]:
@@ -90,7 +89,7 @@ def ask_all(
         started = time.monotonic()
 
     with TemporaryDirectory(prefix="keqa-demo-") as folder, CallCache(None) as cache:
-        for specs, learned in ((plain, None), (compiled, program)):
+        for specs, learned in ((plain, None), (compiled, Path("testbed"))):
             for row in compare(
                 specs,
                 questions,

@@ -26,7 +26,7 @@ from dspy.utils.exceptions import LMServerError, LMTransportError
 
 from keqa.lms.faults import UNREADABLE
 from keqa.lms.loops import Listener, questions, requests
-from keqa.storage.replies import ReplyTooLargeError, Unpacker, bound_litellm
+from keqa.storage.replies import ReplyTooLargeError, Unpacker, quiet_litellm
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,16 +52,6 @@ _KEPT_OPEN = 4.0
 """Seconds that an idle connection is kept; the servers of vLLM and others close theirs after five."""
 _clients: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 _inherited: list[Any] = []
-
-
-def quiet_litellm() -> Any:
-    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-
-    litellm.suppress_debug_info = True
-    bound_litellm()
-    return litellm
 
 
 def known_as(model: str, api_base: str | None = None) -> tuple[str, str, str | None] | None:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS, known_as, quiet_litellm
+from keqa.lms.direct import PROVIDERS, known_as
 from keqa.lms.discover import listed
 from keqa.lms.loops import requests
 from keqa.lms.served import KEYLESS, address_in_environment, as_served, is_address
+from keqa.storage.replies import chain, quiet_litellm
 
 if TYPE_CHECKING:
     import dspy
@@ -177,7 +178,6 @@ class _Server:
         from dspy.utils.exceptions import LMUnsupportedModelError
 
         from keqa.lms.faults import UNREADABLE
-        from keqa.storage.replies import chain
 
         causes = tuple(chain(error))
         if isinstance(error, LMUnsupportedModelError):

@@ -18,10 +18,10 @@ from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as, quiet_litellm
+from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.loops import Listener, questions, requests, streams_here, who_listens
-from keqa.storage.replies import bounded
+from keqa.storage.replies import bounded, quiet_litellm
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "

@@ -111,7 +111,6 @@ class FailureMonitor:
 
     @property
     def summary(self) -> Failed:
-        """What the report says of it."""
         cause = self._causes.most_common(1)[0][0] if self._causes else ""
         return Failed(self._step, self._before + (self._total or self._asked), self._causes.total(), cause)
 

@@ -140,7 +140,6 @@ class PassageVerdict(PlacedText, Record):
 
     @property
     def passage(self) -> Passage:
-        """The passage itself."""
         return Passage(self.passage_id, self.title, self.text, self.place)
 
 
@@ -390,7 +389,6 @@ class Cost(Record):
 
     @property
     def total(self) -> CallCost:
-        """Of all roles."""
         return sum(self.by_role.values(), CallCost())
 
     @property

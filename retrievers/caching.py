@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,8 +34,6 @@ class CachingRetriever(SharedRetriever, Closing):
     def __init__(self, retriever: Retriever, path: Path | str) -> None:
         self.retriever = retriever
         self.own_documents = getattr(retriever, "own_documents", True)
-        self.hits = self.misses = 0
-        self._counting = threading.Lock()
         self._known: tuple[Any, str] = (None, "")
         self._manifest_digest()
         self._file = SqliteStore(path, "retrievals", "a cache of retrievals", _is_sound)
@@ -63,9 +60,6 @@ class CachingRetriever(SharedRetriever, Closing):
                 for query, hits in made.items():
                     kept = {"hits": list(map(_row, hits)), "seconds": seconds}
                     self._file.put(_key(before, query, wanted), kept)
-        with self._counting:
-            self.misses += len(missing)
-            self.hits += len(queries) - len(missing)
         return [found[query] for query in queries]
 
     def _manifest_digest(self) -> str:

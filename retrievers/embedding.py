@@ -23,7 +23,7 @@ from keqa.retrievers.base import Passage
 from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
 from keqa.retrievers.text import one_line
 from keqa.storage.redaction import visible_line, without_bars, without_keys
-from keqa.storage.replies import bound_client, bound_litellm, bounded, too_large
+from keqa.storage.replies import bound_client, bounded, quiet_litellm, too_large
 
 Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]
@@ -189,8 +189,6 @@ class HostedModel(EmbeddingModel):
     """An embedding model behind an API. Safe to use from many threads."""
 
     def __init__(self, name: str) -> None:
-        # LiteLLM's list of prices comes with it, and is not fetched.
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         provider, _, served = name.partition("/")
         super().__init__(name, _by_openai(provider, served) if provider in _OPENAI else _by_litellm(name))
 
@@ -243,11 +241,10 @@ class HostedModel(EmbeddingModel):
 
     def price(self, size: int) -> str:
         """About how much it costs to embed so many bytes of text, in words."""
-        import litellm
-
         tokens = max(1, size // _BYTES_PER_TOKEN)
         short = self.name.partition("/")[2]
-        listed: Any = litellm.model_cost.get(self.name) or litellm.model_cost.get(short) or {}
+        prices = quiet_litellm().model_cost
+        listed: Any = prices.get(self.name) or prices.get(short) or {}
         each = listed.get("input_cost_per_token")
         if each is None:
             return f"about {tokens:,} tokens, at a price that is not known here"
@@ -279,12 +276,9 @@ def _by_openai(provider: str, model: str) -> Callable[[list[str]], Any]:
 
 
 def _by_litellm(name: str) -> Callable[[list[str]], Any]:
+    quiet_litellm()
     import dspy
-    import litellm
 
-    # It would print advice beside every error.
-    litellm.suppress_debug_info = True
-    bound_litellm()
     # Vectors are kept in the index; a second copy in a cache of responses would be as large.
     embedder: Callable[[list[str]], Any] = dspy.Embedder(
         name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0

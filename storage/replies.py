@@ -6,6 +6,7 @@ shared by all event loops. So the transports of its clients are wrapped, for the
 """
 
 import functools
+import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -130,8 +131,18 @@ def _wrapping(make: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments, **settings: bound_client(make(*arguments, **settings))
 
 
+def quiet_litellm() -> Any:
+    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    _bound_litellm()
+    return litellm
+
+
 @functools.cache
-def bound_litellm() -> None:
+def _bound_litellm() -> None:
     """Wrap the transports of the clients that LiteLLM makes from now on; see `bounded`."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler, HTTPHandler
     from litellm.llms.openai.common_utils import BaseOpenAILLM

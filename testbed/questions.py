@@ -138,7 +138,6 @@ _LISTED = ("List every {kind} whose {relation} is {v}.", "List all {kinds} whose
 
 
 def list_question(rng: random.Random, relation: str, value: str) -> str:
-    """The question for all entities of which a relation has a value."""
     kind = RELATIONS[relation].kind
     return rng.choice(_LISTED).format(kind=kind, kinds=_PLURALS.get(kind, f"{kind}s"), relation=relation, v=value)
 

@@ -18,7 +18,7 @@ import dspy
 import pytest
 from dspy.clients import execution
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
-from fixtures.command_line import keqa_command, server
+from fixtures.command_line import dead, keqa_command, server
 from fixtures.files import corpus, own_index, unanswerable_squad
 from fixtures.prompts import PROMPTS, prompt_of
 from hypothesis import HealthCheck, settings
@@ -27,7 +27,7 @@ from servers.openai_server import inputs_of, markers
 
 from keqa.retrievers.base import Hit, Passage
 
-__all__ = ["corpus", "keqa_command", "own_index", "server", "unanswerable_squad"]
+__all__ = ["corpus", "dead", "keqa_command", "own_index", "server", "unanswerable_squad"]
 
 # How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("keqa", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -103,9 +103,6 @@ class ScriptedEngine:
         score = math.log(self.probability)
         return tuple(TokenLogprob(token=token, logprob=score) for token in re.findall(r"\s*\S+", text))
 
-    def close(self) -> None:
-        """Nothing to close."""
-
     @property
     def count(self) -> Counter[str]:
         """How often each signature was asked."""
@@ -136,9 +133,6 @@ class SayingEngine:
         message, usage = Message.assistant(self.says(request)), Usage(input_tokens=1, output_tokens=1, total_tokens=2)
         return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
 
-    def close(self) -> None:
-        """Nothing to close."""
-
 
 class AsyncScriptedEngine:
     def __init__(self, engine: Any) -> None:
@@ -150,17 +144,20 @@ class AsyncScriptedEngine:
     async def complete(self, request: Request) -> Response:
         return await asyncio.to_thread(self.engine.complete, request)
 
-    async def aclose(self) -> None:
-        """Nothing to close."""
+
+def over(engine: Any, **further: Any) -> dict[str, Any]:
+    """How a language model over an engine is made."""
+    usual = {"cache": False, "temperature": 0.0, "max_tokens": 256, "num_retries": 0}
+    return {"engine": engine, "async_engine": AsyncScriptedEngine(engine), **usual, **further}
 
 
 class ScriptedRetriever:
-    """Finds the passages listed for a query; by default all, in their order. What it searches counts as a benchmark."""
+    """Finds the passages listed for a query; by default all, in their order, which count as those of a benchmark."""
 
-    own_documents = False
-
-    def __init__(self, passages: Sequence[Passage], found: Mapping[str, Sequence[int]] | None = None) -> None:
-        self.passages, self.found = list(passages), found
+    def __init__(
+        self, passages: Sequence[Passage], found: Mapping[str, Sequence[int]] | None = None, *, own: bool = False
+    ) -> None:
+        self.passages, self.found, self.own_documents = list(passages), found, own
         self.queries: list[str] = []
         self.error: Exception | None = None
 
@@ -226,25 +223,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def scripted() -> Callable[..., tuple[dspy.LM, ScriptedEngine]]:
     """Makes a language model from a function of (signature name, inputs, settings)."""
 
-    def make(
-        reply: Reply, *, latency: float = 0.0, cache: bool = False, **kwargs: Any
-    ) -> tuple[dspy.LM, ScriptedEngine]:
+    def make(reply: Reply, *, latency: float = 0.0, **settings: Any) -> tuple[dspy.LM, ScriptedEngine]:
         engine = ScriptedEngine(reply, latency)
-        kwargs = {"temperature": 0.0, "max_tokens": 256, "num_retries": 0} | kwargs
-        lm = dspy.LM(
-            f"scripted/{id(engine)}", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=cache, **kwargs
-        )
-        return lm, engine
+        return dspy.LM(f"scripted/{id(engine)}", **over(engine, **settings)), engine
 
     return make
 
 
 @pytest.fixture
-def retriever() -> Callable[..., ScriptedRetriever]:
-    """Makes a retriever from texts."""
+def programmed(scripted: Any) -> Callable[..., tuple[Any, ScriptedEngine]]:
+    """Has a scripted language model answer a program in all roles; gives the program and the model's engine."""
 
-    def make(*texts: str, found: Mapping[str, Sequence[int]] | None = None) -> ScriptedRetriever:
-        return ScriptedRetriever([Passage(f"p{i}", "", text) for i, text in enumerate(texts)], found)
+    def bound(program: Any, reply: Reply, **settings: Any) -> tuple[Any, ScriptedEngine]:
+        lm, engine = scripted(reply, **settings)
+        program.set_lm(lm)
+        return program, engine
+
+    return bound
+
+
+@pytest.fixture
+def retriever() -> Callable[..., ScriptedRetriever]:
+    """Makes a retriever from texts, which may be one's own documents."""
+
+    def make(*texts: str, found: Mapping[str, Sequence[int]] | None = None, own: bool = False) -> ScriptedRetriever:
+        return ScriptedRetriever([Passage(f"p{i}", "", text) for i, text in enumerate(texts)], found, own=own)
 
     return make
 

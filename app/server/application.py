@@ -211,7 +211,6 @@ class _Routes:
         return self._stream(question, completion.begun(), end, completion.happened)
 
     def _links(self, request: Request) -> Link:
-        """Links to the documents of sources."""
         base, ticket = self.public_url or str(request.base_url).rstrip("/"), self.ticket
 
         def link(source: Source) -> str | None:

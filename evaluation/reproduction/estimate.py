@@ -16,7 +16,6 @@ from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, count
 from keqa.evaluation.reports.questions import ROLES
 from keqa.evaluation.reproduction.rehearsal import Spent, StandIn
 from keqa.evaluation.run_file import iter_lines
-from keqa.lms.direct import quiet_litellm
 from keqa.lms.factory import Roles
 from keqa.metrics.answers import f1
 from keqa.optimize.boundary.collect import quizzes_of
@@ -35,6 +34,7 @@ from keqa.programs.settings import as_asked
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 from keqa.signatures.chat_format import adapter
+from keqa.storage.replies import quiet_litellm
 
 # So many training questions a compilation is rehearsed with, and questions of a data set a method; their prompts differ
 # by the length of passages only.

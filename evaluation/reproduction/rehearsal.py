@@ -6,7 +6,6 @@ quizzes than the stand-in.
 """
 
 import ast
-import asyncio
 import itertools
 import json
 import math
@@ -72,7 +71,6 @@ class StandIn:
         self.lm = dspy.LM(
             f"{SHIPPED if shipped else 'rehearsal/'}{'known' if knows else 'unknown'}",
             engine=self,
-            async_engine=_InThread(self),
             temperature=0.0,
             max_tokens=256,
             num_retries=0,
@@ -104,9 +102,6 @@ class StandIn:
             usage=lm15.Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
             logprobs=words and tuple(lm15.TokenLogprob(token=word, logprob=score) for word in words),
         )
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def _value(self, name: str, kind: str) -> str:
         if kind.startswith("list"):
@@ -142,17 +137,3 @@ def _texts_of_shipped() -> Texts:
     from keqa.lms.local.plain_llama import PlainTokenizer
 
     return Texts(PlainTokenizer(Path(place_of("keqa", "tiny"))))
-
-
-class _InThread:
-    def __init__(self, engine: StandIn) -> None:
-        self._engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_InThread":
-        return self
-
-    async def complete(self, request: lm15.Request) -> lm15.Response:
-        return await asyncio.to_thread(self._engine.complete, request)
-
-    async def aclose(self) -> None:
-        """Nothing to close."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from dspy import lm15
 
-from keqa.lms.direct import quiet_litellm
+from keqa.storage.replies import quiet_litellm
 
 PLAIN_STOP = "\n\nUser:"
 _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")

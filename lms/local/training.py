@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
 from keqa.lms.local.weights import TRAINING, fingerprint, is_adapter, load_for_training, place_of_model
-from keqa.storage.files import atomic_write, open_locked
+from keqa.storage.files import atomic_write, check_replaceable, open_locked
 from keqa.storage.untrusted import reasons
 
 Progress = Callable[[int, int, float], None]
@@ -149,12 +149,9 @@ def fine_tune(
     run = training_digest(model, conversations, options)
     if (done := _finished(folder, run)) is not None:
         return done
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder")
-    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
     # Files of a model without the note that ends a training are what a kill left of writing them.
-    if others and not (folder / _LOCK).exists():
-        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+    if not (folder / _LOCK).exists():
+        check_replaceable(folder, _OWNED)
     folder.mkdir(parents=True, exist_ok=True)
     with open_locked(folder / _LOCK, "another training", "name another folder", lock_only=True):
         if (done := _finished(folder, run)) is not None:

@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import dspy
 
-from keqa.lms.direct import quiet_litellm
 from keqa.programs.calls.session import context, tell_kept
 from keqa.storage.files import Closing
 from keqa.storage.journal import SqliteStore
+from keqa.storage.replies import quiet_litellm
 
 _FORMAT = "keqa-calls-1"
 _REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
@@ -36,7 +36,6 @@ class CallCache(Closing):
     def __init__(self, path: Path | str | None) -> None:
         self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
-        self.hits = self.misses = 0
 
     @contextmanager
     def installed(self) -> Iterator[Self]:
@@ -68,9 +67,7 @@ class CallCache(Closing):
         key = _key_of(request, ignored_args_for_cache_key)
         kept = self._file.get(key)
         if kept is None:
-            self.misses += 1
             return None
-        self.hits += 1
         tell_kept(partial(self._file.drop, key))
         replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
         if replayed is not None:

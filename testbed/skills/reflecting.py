@@ -58,7 +58,6 @@ def question_on(setting: Setting) -> Composed:
 
 
 def another_value(setting: Setting, relation: str, value: Value) -> Value:
-    """Another value of the kind that a relation has."""
     world, target = setting.world, RELATIONS[relation].target
     named = {**world.entities, "language": words.LANGUAGES, "occupation": words.OCCUPATIONS}
     pool: Sequence[Value] = named.get(target, ())

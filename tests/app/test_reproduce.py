@@ -15,7 +15,6 @@ from keqa.evaluation.run_file import read_run
 from keqa.programs.calls.predictor import NOTHING
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.model
 
@@ -26,9 +25,8 @@ QUESTIONS = [
 
 
 @pytest.fixture
-def case(tmp_path, server, monkeypatch):
+def case(tmp_path, own_index, server, monkeypatch):
     """Writes a case of two questions to a scripted server, of which one is answered rightly."""
-    build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
     monkeypatch.chdir(tmp_path)
 
@@ -72,12 +70,11 @@ def test_the_list_names_what_can_be_reproduced(keqa_command):
 
 
 @pytest.fixture
-def papers(tmp_path):
+def papers(own_index, tmp_path):
     """A tiny NQ and a corpus."""
-    build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
     lines = [json.dumps({"question": one["question"], "answer": [one["answer"]]}) for one in QUESTIONS]
     (tmp_path / "NQ-open.dev.jsonl").write_text("\n".join(lines) + "\n")
-    return ["--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}", "--no-reference"]
+    return ["--index", own_index, "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}", "--no-reference"]
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """An answer and its story on the terminal."""
 
-from io import StringIO
-
 import pytest
+from fixtures.command_line import printed
 from fixtures.run_files import make_passage
-from rich.console import Console
 
 from keqa.cli.story import cost_line, follow, record_tree, shown_answer
 from keqa.programs.prediction import Answered, QuizAnswered, QuizFound, Searching
@@ -24,14 +22,7 @@ from keqa.programs.records import (
 LONG = "Carmouth has a mayor. " + "It rains there, as everybody knows. " * 20
 
 
-def printed(renderable, width=120, **further):
-    console = Console(file=StringIO(), width=width, highlight=False, **further)
-    console.print(renderable)
-    return console.file.getvalue()
-
-
 def story(quiz, width=120, **further):
-    """The story of a question of one quiz."""
     asked = {"question": "Why?", "answer": "x", "answer_source": "passages", **further}
     return printed(record_tree(QuestionRecord(quizzes=[quiz] if quiz else [], **asked)), width)
 

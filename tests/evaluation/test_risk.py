@@ -77,9 +77,8 @@ def test_over_documents_of_ones_own_it_is_of_short_answers(scripted, retriever, 
 
     def made(**more):
         found = {asked["question"]: [place // 2] for place, asked in enumerate(towns())}
-        searched = retriever(*(f"Somebody{n} governs Town{n}." for n in range(0, COUNT, 2)), found=found)
-        searched.own_documents = True
-        return KEQA(searched, lms=lms, settle="reading", pick=False, **more)
+        texts = [f"Somebody{n} governs Town{n}." for n in range(0, COUNT, 2)]
+        return KEQA(retriever(*texts, found=found, own=True), lms=lms, settle="reading", pick=False, **more)
 
     evaluate(made(style="short"), towns(), out=tmp_path / "run.jsonl", dataset="towns", split="dev")
     program = made()

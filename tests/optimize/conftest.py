@@ -7,19 +7,13 @@ from typing import Any
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine, Reply, ScriptedEngine
+from conftest import Reply, ScriptedEngine, over
 from dspy.clients.provider import Provider, TrainingJob
 from fixtures.town import Town, TownRetriever, WatchingEngine, example
 
 from keqa.data.example import Example
 from keqa.programs.keqa import KEQA
 from keqa.storage.journal import Journal
-
-
-def over(engine: ScriptedEngine) -> dict[str, Any]:
-    """How a language model over an engine is made."""
-    both = {"engine": engine, "async_engine": AsyncScriptedEngine(engine)}
-    return {**both, "cache": False, "temperature": 0.0, "max_tokens": 256, "num_retries": 0}
 
 
 @dataclass
@@ -48,7 +42,6 @@ class Setting:
 
 @pytest.fixture
 def journal(tmp_path):
-    """A journal of calls."""
     with Journal.open(tmp_path / "journal", {}) as opened:
         yield opened
 

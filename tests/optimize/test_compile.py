@@ -38,8 +38,6 @@ MISSED = (1, 4)
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Compiles the program of a world."""
-
     def run(world, folder="work", **options):
         keqa_alone = {"grid": SMALL} if isinstance(world.program, KEQA) and options.get("tuning", True) else {}
         options = {"sets": 1, "in_flight": 1, **keqa_alone} | options

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine, SayingEngine
+from conftest import SayingEngine, over
 from dspy.lm15 import AuthError, InvalidRequestError, Request, ServerError
 from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
@@ -54,9 +54,7 @@ class ReflectingEngine(SayingEngine):
 
 def reflecting(error=None, answers=0):
     engine = ReflectingEngine(error, answers)
-    both = {"engine": engine, "async_engine": AsyncScriptedEngine(engine)}
-    lm = dspy.LM("scripted/reflection", **both, cache=False, max_tokens=500, num_retries=0)
-    return SimpleNamespace(lm=lm, engine=engine)
+    return SimpleNamespace(lm=dspy.LM("scripted/reflection", **over(engine, max_tokens=500)), engine=engine)
 
 
 @pytest.fixture

@@ -59,14 +59,11 @@ class Answers:
 
 
 @pytest.fixture
-def program(scripted, retriever):
+def program(programmed, retriever):
     """Makes a program that searches these passages, and the engine behind it."""
 
     def make(answer: Any, *texts: str, found: Any = None, **settings: Any):
-        lm, engine = scripted(Answers(answer))
-        built = KEQA(retriever(*texts, found=found), **settings)
-        built.set_lm(lm)
-        return built, engine
+        return programmed(KEQA(retriever(*texts, found=found), **settings), Answers(answer))
 
     return make
 

@@ -52,7 +52,6 @@ def test_what_names_stand_for_is_short_and_the_same_tomorrow():
 
 
 def held(value):
-    """A function that holds a value."""
     return lambda: value
 
 

@@ -41,15 +41,14 @@ def replies(drafts, *, quizzes=PLAN, cited=None, read=None, **said):
 
 
 @pytest.fixture
-def made(scripted, retriever):
+def made(programmed, retriever):
     """Makes a program with both forms, or with what a test says."""
 
     def make(drafts=("Ann Ok", "Bergen"), texts=TEXTS, own=False, probability=None, said=None, **settings):
-        lm, engine = scripted(said or replies(drafts))
+        program = KEQA(retriever(*texts, own=own), **{"draft": True, "cite": True, **settings})
+        program, engine = programmed(program, said or replies(drafts))
         engine.probability = probability
-        searched = retriever(*texts)
-        searched.own_documents = own
-        return KEQA(searched, lms=keqa.build_roles(lm), **{"draft": True, "cite": True, **settings}), engine
+        return program, engine
 
     return make
 

@@ -1,5 +1,6 @@
 """Of a reply counts what it states, however politely."""
 
+import json
 import time
 
 import pytest
@@ -149,35 +150,31 @@ def test_no_reply_takes_long(part):
     assert time.process_time() - start < 1
 
 
+def stating(answer, *quizzes):
+    """Replies of which all that have an answer have the same."""
+    names = ("AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge")
+    return Replies(
+        **{name: {"answer": answer} for name in names},
+        DecomposeQuestion={"quizzes": json.dumps(quizzes)},
+        JudgeConsistency={"same": "True"},
+        Summarize={"explanation": "So.", "answer": answer},
+    )
+
+
+@pytest.fixture(params=[keqa.KEQA, AlwaysRetrieve, ClosedBook])
+def program(request, retriever):
+    return request.param(*([] if request.param is ClosedBook else [retriever("Berlin is a city.")]))
+
+
 @pytest.mark.parametrize("wording", ["The answer is Berlin.", "- Berlin"])
-@pytest.mark.parametrize("method", [keqa.KEQA, AlwaysRetrieve, ClosedBook])
-def test_what_is_stated_is_the_answer_of_every_method(scripted, retriever, method, wording):
-    said = {"answer": wording}
-    names = ("AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge")
-    reply = Replies(
-        **dict.fromkeys(names, said),
-        DecomposeQuestion={"quizzes": f'["{ASKED}", "Where is #1?"]'},
-        JudgeConsistency={"same": "True"},
-        Summarize={"explanation": "So.", **said},
-    )
-    lms = keqa.build_roles(scripted(reply)[0])
-    program = method(lms=lms) if method is ClosedBook else method(retriever("Berlin is a city."), lms=lms)
-    record = program(ASKED).record
+def test_what_is_stated_is_the_answer_of_every_method(programmed, program, wording):
+    record = programmed(program, stating(wording, ASKED, "Where is #1?"))[0](ASKED).record
     assert record.answer == "Berlin"
-    assert [one.resolved for one in record.quizzes][1:] == (["Where is Berlin?"] if method is keqa.KEQA else [])
+    further = ["Where is Berlin?"] if isinstance(program, keqa.KEQA) else []
+    assert [one.resolved for one in record.quizzes][1:] == further
 
 
-@pytest.mark.parametrize("method", [keqa.KEQA, AlwaysRetrieve, ClosedBook])
-def test_one_of_the_choices_is_itself(scripted, retriever, method):
-    said = {"answer": '"a"'}
-    names = ("AnswerQuestion", "AnswerQuiz", "AnswerWithKnowledge", "ReasonFromMemory", "ReasonWithKnowledge")
-    reply = Replies(
-        **dict.fromkeys(names, said),
-        DecomposeQuestion={"quizzes": "[]"},
-        JudgeConsistency={"same": "True"},
-        Summarize={"explanation": "So.", **said},
-    )
-    lms = keqa.build_roles(scripted(reply)[0])
-    program = method(lms=lms) if method is ClosedBook else method(retriever("Berlin is a city."), lms=lms)
-    record = program("What does print(repr('a')) write?", choices=["a", '"a"', "'a'"]).record
+def test_one_of_the_choices_is_itself(programmed, program):
+    asked, _ = programmed(program, stating('"a"'))
+    record = asked("What does print(repr('a')) write?", choices=["a", '"a"', "'a'"]).record
     assert record.answer == '"a"'

@@ -43,15 +43,14 @@ DOWN, UNKNOWN = ConnectionError("down"), {"answer": "UNKNOWN"}
 
 
 @pytest.fixture
-def made(scripted, retriever):
+def made(programmed, retriever):
     """Makes a program, and gives its engine and its retriever with it."""
 
     def make(own=False, probability=None, said=None, **settings):
-        lm, engine = scripted(said or replies())
+        searched = retriever(*TEXTS, own=own)
+        program, engine = programmed(KEQA(searched, **PAPERS | settings), said or replies())
         engine.probability = probability
-        searched = retriever(*TEXTS)
-        searched.own_documents = own
-        return KEQA(searched, lms=keqa.build_roles(lm), **PAPERS | settings), engine, searched
+        return program, engine, searched
 
     return make
 

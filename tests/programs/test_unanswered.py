@@ -43,16 +43,11 @@ def replies(helpful=(), answers=None, quizzes=None, memory=("12 June 2023", "Osl
 
 
 @pytest.fixture
-def own(scripted, retriever):
+def own(programmed, retriever):
     """Makes a program over documents of one's own."""
-
-    def make(*texts, reply=None, **settings):
-        lm, engine = scripted(reply or replies())
-        searched = retriever(*texts)
-        searched.own_documents = True
-        return KEQA(searched, lms=keqa.build_roles(lm), **settings), engine
-
-    return make
+    return lambda *texts, reply=None, **settings: programmed(
+        KEQA(retriever(*texts, own=True), **settings), reply or replies()
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,9 +250,7 @@ def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
     [(True, None, "say"), (False, None, "guess"), (False, "say", "say"), (True, "guess", "guess")],
 )
 def test_what_is_done_goes_by_the_documents(retriever, marked, given, way):
-    searched = retriever()
-    searched.own_documents = marked
-    assert KEQA(searched, unanswered=given).way_out == way
+    assert KEQA(retriever(own=marked), unanswered=given).way_out == way
     assert KEQA(None, unanswered=given).way_out == (given or "guess")
 
 
@@ -514,8 +507,7 @@ def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(s
 
 
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
-    searched = retriever("Ann lives in Isburg.")
-    searched.own_documents = True
+    searched = retriever("Ann lives in Isburg.", own=True)
     program = KEQA(searched, lms=keqa.build_roles(dspy.LM("keqa/tiny@0123", engine="litellm")))
     assert program.way_out == "say"
     assert not program.documents.own_prompts

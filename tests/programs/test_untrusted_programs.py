@@ -29,7 +29,6 @@ from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving import about
 from keqa.programs.stage import Decomposition
-from keqa.retrievers import Passage, build_index
 
 HUB = "stranger/embedder"
 PART = "examination.quiz"
@@ -136,12 +135,11 @@ def test_nor_does_the_state_of_a_stage_or_of_a_module_with_a_program(tmp_path):
     assert nesting.qa.answering.answer.config == {}
 
 
-def test_no_request_and_no_key_goes_where_a_folder_says(folder, keqa_command, server, tmp_path):
-    build_index([Passage("1", "Ann", "Ann is Bö.")], tmp_path / "own")
+def test_no_request_and_no_key_goes_where_a_folder_says(folder, keqa_command, server, own_index):
     with OpenAIServer(reply=lambda messages, n, body: [markers(answer="stranger")] * n) as stranger:
         for part in state_of(folder)["predictors"]:
             write(folder, ("predictors", part, "config"), {"api_base": stranger.api_base})
-        asked = ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
+        asked = ["--index", own_index, "--lm", "openai/scripted", "--api-base", server.api_base]
         ended = keqa_command("ask", "Who is Bö?", "--program", folder, *asked)
         assert (ended.code, stranger.count, server.count) == (2, 0, 0)
         assert "may not hold 'config'" in " ".join(ended.err.split())
@@ -239,12 +237,11 @@ def test_a_similarity_is_named_by_the_user_as_well(tmp_path, opened, method):
     assert str(tmp_path) not in held
 
 
-def test_the_command_line_names_it_too(program, tmp_path, keqa_command, server, opened):
-    build_index([Passage("1", "Ann", "Ann is Bö.")], tmp_path / "own")
+def test_the_command_line_names_it_too(program, tmp_path, keqa_command, server, own_index, opened):
     program.picking.reference = UtilityReference(Fetched(), k=4).fit(ENTRIES)
     keqa.save(program, tmp_path / "program")
     (tmp_path / "q.jsonl").write_text('{"question": "Who is Bö?", "answer": "Ann"}\n')
-    asked = ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
+    asked = ["--index", own_index, "--lm", "openai/scripted", "--api-base", server.api_base]
     asked += ["--program", tmp_path / "program", "--unanswered", "guess"]
     for command in (["ask", "Who?"], ["evaluate", "keqa", "-q", tmp_path / "q.jsonl", "--out", tmp_path / "runs"]):
         ended = keqa_command(*command, *asked)

@@ -6,6 +6,7 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, documents, open_index
+from keqa.retrievers.caching import KeptHits
 from keqa.retrievers.documents import DocumentsRetriever, NoDocumentError, id_asked, question_asked
 from keqa.retrievers.engines import facts_of
 
@@ -50,15 +51,17 @@ def test_the_document_of_the_question_asked_whatever_is_searched_for(file, monke
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_cache_keeps_documents_of_two_questions_apart(file, tmp_path, beside):
-    found, more = open_index(f"documents:{file}"), set()
+    found, more, kept = open_index(f"documents:{file}"), set(), []
     if beside:
         build_index([Passage("p", "", "Of a mayor.")], tmp_path / "index")
         found, more = HybridRetriever([open_index(tmp_path / "index"), found]), {"Of a mayor."}
     with CachingRetriever(found, tmp_path / "kept.sqlite") as cached:
         for question, answer in [("Who governs Carmouth?", "Ann."), ("Who governs Skarn?", "Bo.")] * 2:
             with question_asked(question):
-                assert {hit.passage.text for hit in cached.search("mayor")} == {answer, *more}
-        assert (cached.misses, cached.hits) == (2, 2)
+                hits = cached.search("mayor")
+                assert {hit.passage.text for hit in hits} == {answer, *more}
+                kept.append(isinstance(hits, KeptHits))
+    assert kept == [False, False, True, True]
 
 
 def test_several_documents_of_a_question_are_asked_for_by_id(tmp_path):

@@ -66,7 +66,7 @@ def test_a_damaged_answer_is_asked_for_again(answering, tmp_path, value):
     for label in ("first", "second", "third"):
         with CallCache(tmp_path / "calls.sqlite") as cache:
             tally = evaluate(program, questions, out=tmp_path / f"{label}.jsonl", cache=cache)
-            assert (tally.failed, cache.hits) == (0, label == "third")
+            assert tally.failed == 0
         if label == "first":
             assert overwritten(tmp_path / "calls.sqlite", "calls", value) == 1
     assert server.count == 2

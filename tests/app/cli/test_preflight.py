@@ -1,7 +1,6 @@
 """A server that cannot be asked ends a command before its first question, and leaves nothing behind."""
 
 import json
-import socket
 
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
@@ -12,16 +11,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def dead():
-    """The address of a server that is not there."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-
-
-@pytest.fixture
 def own(tmp_path):
-    """Questions of one's own."""
     rows = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(30)]
     file = tmp_path / "towns.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -20,11 +20,6 @@ __all__ = ["found"]
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture
-def serving(serve, server):
-    return serve(server)
-
-
 def ask(page, text):
     page.get_by_role("textbox", name="Question").fill(text)
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -148,9 +143,8 @@ class Unsure:
 
 
 @pytest.fixture
-def at_risk(serve, server):
+def at_risk(serving):
     """A server that withholds every answer."""
-    serving = serve(server)
     serving.answers._program.abstention = Abstention(Unsure(), 0.5, 0.1, 0.1, "")
     return serving
 

@@ -15,17 +15,6 @@ pytestmark = pytest.mark.server
 ASKED = [{"role": "user", "content": QUESTION}]
 
 
-@pytest.fixture
-def serving(serve, server):
-    return serve(server)
-
-
-@pytest.fixture
-def client(serving):
-    with openai.OpenAI(base_url=f"{serving.url}/v1", api_key="none", max_retries=0) as made:
-        yield made
-
-
 def test_an_answer_with_its_sources_and_usage(client, server):
     completion = client.chat.completions.create(model="keqa", messages=ASKED)
     (choice,) = completion.choices

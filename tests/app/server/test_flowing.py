@@ -5,7 +5,6 @@ import re
 import time
 
 import httpx
-import openai
 import pytest
 from fixtures.run_files import make_passage
 from fixtures.serving import MARKUP, QUESTION, TOKEN, events_in, until
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.server
 
 ASKED = [{"role": "user", "content": QUESTION}]
 LISTED = "Flora Isvik\n\nSources:\n\n1. Heidi Fenman (1)"
-
-
-@pytest.fixture
-def client(serve, server):
-    with openai.OpenAI(base_url=f"{serve(server).url}/v1", api_key="none", max_retries=0) as made:
-        yield made
 
 
 def streamed(client, **further):

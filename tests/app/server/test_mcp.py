@@ -16,8 +16,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_tools_over_http(serve, server, mode):
-    serving = serve(server)
+async def test_both_tools_over_http(serving, mode):
     async with Client(f"{serving.url}/mcp", mode=mode) as client:
         tools = (await client.list_tools()).tools
         assert [(tool.name, tool.annotations.read_only_hint) for tool in tools] == [("ask", True), ("search", True)]

@@ -87,8 +87,7 @@ def test_a_name_of_somebody_else_is_no_way_in(serve, server):
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-def test_no_page_of_another_site_may_ask(serve, server, headers):
-    serving = serve(server)
+def test_no_page_of_another_site_may_ask(serving, server, headers):
     assert serving.chat(headers=headers).status_code == 403
     with serving.client as client:
         before = client.options("/v1/chat/completions", headers={**headers, "Access-Control-Request-Method": "POST"})
@@ -152,8 +151,7 @@ LEAVING = "/../../etc/passwd /v1/models/../../etc/passwd /v1/models/..%2f..%2fet
 OF_OTHERS = "/mcp/../keqa.toml //etc/passwd /static/app.js /docs /openapi.json /page/page.css"
 
 
-def test_no_path_leads_to_a_file(serve, server):
-    serving = serve(server)
+def test_no_path_leads_to_a_file(serving):
     for path in (*LEAVING.split(), *OF_OTHERS.split()):
         with connect(serving) as connection:
             connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -257,9 +255,8 @@ def test_a_rate_recovers_and_addresses_are_apart_and_forgotten():
     assert len(limiter._buckets) == 10_000
 
 
-def test_questions_in_work_end_before_the_server_does(serve, server):
+def test_questions_in_work_end_before_the_server_does(serving, server):
     server.latency = 0.2
-    serving = serve(server)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(serving.chat)
         until(lambda: server.count >= 1)

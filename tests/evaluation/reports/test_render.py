@@ -1,11 +1,10 @@
 import csv
 import io
-from io import StringIO
 
 import pytest
+from fixtures.command_line import printed
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from keqa.evaluation.reports.grid import (
     EMPTY,
@@ -73,15 +72,9 @@ def test_what_a_label_holds_acts_in_no_format():
     assert r"{*}{[}x{]}(javascript:a)" in to_latex(grid)
 
 
-def shown(grid, width):
-    console = Console(file=StringIO(), width=width, highlight=False)
-    console.print(Rendered(grid))
-    return console.file.getvalue()
-
-
 def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(scored):
     grid = overall(entries_of([scored("keqa", (1, 1, 0)), scored("rag", (1, 0, 0), label="[red]rag\x1b[2J")]))
-    wide, narrow = shown(grid, 200), shown(grid, 70)
+    wide, narrow = printed(Rendered(grid), 200), printed(Rendered(grid), 70)
     assert wide.count("KEQA  ") == 1
     assert narrow.count(" KEQA  ") > 1
     assert "\u2026" not in narrow
@@ -95,28 +88,22 @@ def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(sco
 
 def test_a_group_of_columns_that_no_part_has_room_for_is_parted_and_no_number_cut_off():
     group = [((name, "memory's answers"), number(0.417)) for name in ("right", "AUROC", "PRR", "AURC", "ECE")]
-    console = Console(file=StringIO(), width=60)
-    console.print(Rendered(table("gates", "Gates", [[("gate", text("a long name " * 2)), *group]])))
-    assert console.file.getvalue().count(".417") == len(group)
-    assert console.file.getvalue().count("memory's answers") == 2
+    shown = printed(Rendered(table("gates", "Gates", [[("gate", text("a long name " * 2)), *group]])), 60)
+    assert (shown.count(".417"), shown.count("memory's answers")) == (len(group), 2)
 
 
 def test_each_part_of_a_table_has_the_columns_that_tell_its_rows_apart():
     values = [(name, number(0.5)) for name in ("a long heading", "another heading", "the last heading")]
     rows = [[("set", text("nq")), ("method", text(name)), *values] for name in ("rag", "keqa")]
-    console = Console(file=StringIO(), width=40)
-    console.print(Rendered(table("costs", "Costs", rows)))
-    printed = console.file.getvalue()
-    assert printed.count("set ") == printed.count("keqa") == printed.count(" heading") == 3
+    shown = printed(Rendered(table("costs", "Costs", rows)), 40)
+    assert shown.count("set ") == shown.count("keqa") == shown.count(" heading") == 3
 
 
 def test_sentences_too_long_for_a_terminal_are_broken_and_names_beside_them_are_whole():
     rows = [
         [("method", text(name)), ("said", text("a sentence of words " * 9))] for name in ("Standard", "Standard+doc")
     ]
-    console = Console(file=StringIO(), width=60)
-    console.print(Rendered(table("case", "A case", rows)))
-    printed = console.file.getvalue()
-    assert "…" not in printed
-    assert printed.count("sentence") == 18
-    assert "Standard+doc" in printed
+    shown = printed(Rendered(table("case", "A case", rows)), 60)
+    assert "…" not in shown
+    assert shown.count("sentence") == 18
+    assert "Standard+doc" in shown

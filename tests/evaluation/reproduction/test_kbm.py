@@ -2,7 +2,7 @@
 
 import dspy
 import pytest
-from dspy import lm15
+from conftest import SayingEngine
 from fixtures.run_files import make_line, make_run, shown
 
 from keqa.evaluation.reproduction.kbm import case_study, drawn_tables, judged, specs_of
@@ -116,22 +116,10 @@ def test_a_case_of_each_way_to_be_right():
     assert case_study(alone, lines(0, 0, 0, 0)) is None
 
 
-class Judge:
+def says(request):
     """Says 1 where the prediction holds the answer, and is down for one."""
-
-    def __init__(self):
-        self.prompts = []
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def complete(self, request):
-        text = str(request.messages[-1].text)
-        self.prompts.append(text)
-        said = "?" if "unclear" in text else "1" if "预测: 在东京。" in text else "0"
-        usage = lm15.Usage(input_tokens=7, output_tokens=1, total_tokens=8)
-        message = lm15.Message.assistant(said)
-        return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+    text = request.messages[-1].text
+    return "?" if "unclear" in text else "1" if "预测: 在东京。" in text else "0"
 
 
 def test_a_language_model_judges_open_chinese_answers_as_in_the_paper(tmp_path):
@@ -141,7 +129,7 @@ def test_a_language_model_judges_open_chinese_answers_as_in_the_paper(tmp_path):
         for n, text in enumerate(said)
     ]
     runs = [make_run("rag", lines, dataset=name) for name in ("webqa", "nq")]
-    engine = Judge()
+    engine = SayingEngine(says)
     lm = dspy.LM("scripted/judge", engine=engine, cache=False)
     how = {"in_flight": 1, "progress": lambda *_: None}
     (chinese, english), failed = judged(runs, lm, tmp_path / "judgements.journal", **how)
@@ -149,9 +137,9 @@ def test_a_language_model_judges_open_chinese_answers_as_in_the_paper(tmp_path):
     assert [line.right for line in english.lines] == [True, False, False, False]
     assert failed == 1
     # What is exactly right is not asked, and nothing is asked twice.
-    assert engine.prompts == [accuracy_prompt(one, "东京") for one in said[1:]]
+    assert [one.messages[-1].text for one in engine.requests] == [accuracy_prompt(one, "东京") for one in said[1:]]
     judged(runs, lm, tmp_path / "judgements.journal", **how)
-    assert len(engine.prompts) == 4
+    assert len(engine.requests) == 4
     assert accuracy_prompt("{answer}", "东京") == (
         "给定预测和答案,如果预测中含有答案请输出1,不包含则输出0.\n预测: {answer}\n答案: 东京\n输出: "
     )

@@ -43,16 +43,9 @@ def governed(name, inputs, config):
 
 
 @pytest.fixture
-def program(scripted):
+def program(programmed):
     """Makes a program on a scripted LM, and its engine."""
-
-    def make(reply=governed):
-        lm, engine = scripted(reply)
-        made = KEQA(None)
-        made.set_lm(lm)
-        return made, engine
-
-    return make
+    return lambda reply=governed: programmed(KEQA(None), reply)
 
 
 def test_with_a_retriever_every_quiz_is_drawn_from_passages_as_well(program, tmp_path):

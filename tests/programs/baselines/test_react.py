@@ -43,9 +43,9 @@ def solved(asked):
     return solve
 
 
-def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retriever):
+def test_a_wrong_or_failing_search_is_shown_to_the_language_model(programmed, retriever):
     wrong = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": '{"text": "x"}'}
-    lm, engine = scripted(agent([wrong, action("again", "Who wrote It?"), action("then", "Who?"), action("done")]))
+    actions = [wrong, action("again", "Who wrote It?"), action("then", "Who?"), action("done")]
     searched = retriever("text")
     search = searched.search
 
@@ -55,8 +55,7 @@ def test_a_wrong_or_failing_search_is_shown_to_the_language_model(scripted, retr
         return search(query, k)
 
     searched.search = sometimes
-    program = ReAct(searched)
-    program.set_lm(lm)
+    program, engine = programmed(ReAct(searched), agent(actions))
     record = program(QUESTION).record
     seen = engine.asked("AnswerFromTrajectory")[0]
     assert seen["observation_0"] == 'Execution error in search: it takes one argument, {"query": "..."}'

@@ -26,7 +26,6 @@ CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
 
 @pytest.fixture
 def weights(tmp_path: Path):
-    """A folder of weights."""
     folder = tmp_path / "boundary.json.lm"
     folder.mkdir()
     (folder / "config.json").write_text("{}")

@@ -48,13 +48,12 @@ def drawn(path):
 @pytest.mark.parametrize("opened", ["once", "twice"])
 def test_a_second_run_is_answered_from_it_in_another_process_too(roles, cache, numbered, tmp_path, opened):
     first = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "first.jsonl", cache=cache)
-    assert (cache.hits, cache.misses) == (0, 3)
+    assert numbered.count == 3
     if opened == "twice":
         cache.close()
         cache = CallCache(tmp_path / "calls.sqlite")
-    before = cache.misses
     second = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "second.jsonl", cache=cache)
-    assert (numbered.count, cache.hits, cache.misses) == (3, 3, before)
+    assert numbered.count == 3
     cache.close()
     assert (first.cost.lm_requests, first.cost.calls) == (3, 3)
     assert (second.cost.lm_requests, second.cost.calls) == (3, 0)
@@ -160,11 +159,9 @@ def test_which_requests_are_one_and_which_are_not_kept(cache, other, same):
     found = [cache.get(request, ("api_key",)) for request in both]
     said = [one and one.choices[0].message.content for one in found]
     assert said == {True: ["second"] * 2, False: ["first", "second"], None: ["first", None]}[same]
-    assert (cache.hits, cache.misses) == (1 if same is None else 2, 0)
     with bypass_cache():
         assert cache.get(ASKED) is None
     assert cache.get({"model": "m", "request": {"config": {"temperature": 0}}}) is None
-    assert (cache.hits, cache.misses) == (1 if same is None else 2, 1)
 
 
 def test_what_json_has_no_form_for_tells_requests_apart(cache):
@@ -203,7 +200,7 @@ def test_the_replies_of_client_libraries_are_kept_until_they_are_of_no_use(cache
             forget()
         assert cache.get(request) is None
     cache.put({"temperature": 0.0}, "of another kind")
-    assert (cache.get({"temperature": 0.0}), cache.hits, cache.misses) == (None, 2, 3)
+    assert cache.get({"temperature": 0.0}) is None
     record = {"record": {"outputs": ["x"]}, "usage": {}}
     harmed = [
         {},

@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 import pytest
-from conftest import AsyncScriptedEngine, SayingEngine, ScriptedEngine
+from conftest import SayingEngine, ScriptedEngine, over
 from dspy.lm15 import Message, Request, Response
 from fixtures import one_quiz
 from servers.openai_server import OpenAIServer, markers
@@ -51,11 +51,7 @@ def asked(request) -> Iterator[tuple[dspy.LM, Advising]]:
     """A language model in this process, or one that is served."""
     engine, settings = Advising(), {"cache": False, "num_retries": 0}
     if request.param == "in this process":
-        asynchronous = AsyncScriptedEngine(engine)
-        yield (
-            dspy.LM("scripted/advising", engine=engine, async_engine=asynchronous, temperature=0.0, **settings),
-            engine,
-        )
+        yield dspy.LM("scripted/advising", **over(engine)), engine
         return
     make = keqa.build_lm if request.param == "built" else dspy.LM
     with served(engine) as server:
@@ -71,7 +67,7 @@ def nowhere_near(arguments: dict[str, Any], prediction: dspy.Prediction) -> floa
 @pytest.mark.parametrize("bound", ["globally", "by the parent", "by role"])
 def test_each_attempt_draws_again_and_a_repeated_one_the_same(scripted, retriever, kind, bound):
     engine = Advising()
-    lm = dspy.LM("scripted/m", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, temperature=0.0)
+    lm = dspy.LM("scripted/m", **over(engine))
 
     def attempts() -> list[list[int]]:
         nesting = one_quiz.Nesting(

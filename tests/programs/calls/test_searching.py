@@ -132,7 +132,7 @@ def test_only_a_reply_that_can_be_used_is_kept(programmed, reply, kept):
 
 
 @pytest.mark.usefixtures("memory_cache")
-def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_outage_is_asked_again(scripted):
+def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_outage_is_asked_again(programmed):
     outage = LMTransportError("away", model="m", provider="p")
     replies = [outage]
 
@@ -141,10 +141,8 @@ def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_o
             raise replies[0]
         return replies[0]
 
-    lm, engine = scripted(reply, cache=True)
+    program, engine = programmed(ClosedBook(), reply, cache=True)
     engine.repeats = True
-    program = ClosedBook()
-    program.set_lm(lm)
     for replies[0], calls in ((outage, 2), ("", 5), ("", 0)):
         before = len(engine.calls)
         with pytest.raises(UnansweredError):

@@ -12,9 +12,9 @@ from dspy.streaming import StatusMessage, StreamListener, StreamResponse
 from fixtures.choosers import NeverKnown, chooser
 from servers.openai_server import HTTPFault, OpenAIServer, markers
 
-import keqa
 from keqa.data.question import Question
 from keqa.errors import InputError
+from keqa.lms import build_lm
 from keqa.lms.loops import who_listens
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
@@ -86,13 +86,12 @@ def test_events_come_in_their_order_in_an_event_loop_too(program):
         check(events)
 
 
-def test_a_stream_asks_what_it_is_given(scripted):
+def test_a_stream_asks_what_it_is_given(programmed):
     """The kind, the options and the questions before: each arrives at the language model."""
-    lm, engine = scripted(
-        lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"}
+    program, engine = programmed(
+        ClosedBook(),
+        lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"},
     )
-    program = ClosedBook()
-    program.set_lm(lm)
     given = {"answer_type": "choice", "choices": ["Oslo", "Bergen"], "history": [("Who wrote it?", "Ann")]}
     for events in read_in_both_ways(program, "Where was she born?", **given):
         assert [str(event) for event in events] == ["Asked as: Where was Ann born?", "Answered: B"]
@@ -177,6 +176,11 @@ def served_reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -
     return [markers(answer=f"Ann of the {place} green gables") for place in range(n)]
 
 
+def served_by(server: OpenAIServer, program: Any, **settings: Any) -> Any:
+    program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="k", cache=False, **settings))
+    return program
+
+
 def streamed(program: Any, *, mode: str, **settings: Any) -> list[Any]:
     stream = dspy.streamify(program, is_async_program=mode == "async", **settings)
 
@@ -213,8 +217,7 @@ def test_streamify_tells_of_each_stage(program, mode):
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_streamify_with_a_served_language_model(retriever, mode):
     with OpenAIServer(served_reply) as server:
-        program = KEQA(retriever("good"), decompose=False, tries=2)
-        program.set_lm(keqa.build_lm("openai/m", api_base=server.api_base, api_key="any", cache=False))
+        program = served_by(server, KEQA(retriever("good"), decompose=False, tries=2))
         listener = StreamListener("answer", predict=program.answering.answer)
         values = streamed(program, mode=mode, stream_listeners=[listener])
         streaming = [bool(call.body.get("stream")) for call in server.calls]
@@ -260,9 +263,7 @@ def test_the_answer_is_told_while_a_served_model_writes_it(retriever):
     for further in ({}, {"user": "me"}):
         # With a setting of its own a request goes through LiteLLM.
         with OpenAIServer(said) as server:
-            lm = keqa.build_lm("openai/scripted", api_base=server.api_base, api_key="k", cache=False, **further)
-            program = KEQA(retriever("good"), tries=2)
-            program.set_lm(lm)
+            program = served_by(server, KEQA(retriever("good"), tries=2), **further)
             for events in read_in_both_ways(program, QUESTION):
                 parts = [event for event in events if isinstance(event, AnswerPart)]
                 assert len(parts) > 3
@@ -321,10 +322,8 @@ def test_what_is_no_answer_yet_is_told_as_a_draft(retriever, plan, settings, tol
         return [next(reply for mark, reply in replies.items() if mark in system)] * n
 
     with OpenAIServer(said) as server:
-        lm = keqa.build_lm("openai/scripted", api_base=server.api_base, api_key="k", cache=False)
         texts = [] if settings == {"settle": "cascade"} else ["good"]
-        program = KEQA(retriever(*texts), tries=1, unanswered="guess", **settings)
-        program.set_lm(lm)
+        program = served_by(server, KEQA(retriever(*texts), tries=1, unanswered="guess", **settings))
         for events in read_in_both_ways(program, QUESTION):
             answers: list[tuple[str, bool]] = []
             for part in (event for event in events if isinstance(event, AnswerPart)):
@@ -357,9 +356,7 @@ def test_a_server_that_streams_nothing_is_asked_again_for_all_at_once(retriever)
         return [markers(explanation="so", answer="Ann")] * n
 
     with OpenAIServer(said) as server:
-        lm = keqa.build_lm("openai/scripted", api_base=server.api_base, api_key="k", cache=False)
-        program = AlwaysRetrieve(retriever("good"))
-        program.set_lm(lm)
+        program = served_by(server, AlwaysRetrieve(retriever("good")))
         assert list(program.stream(QUESTION))[-1].prediction.answer == "Ann"
 
 
@@ -367,9 +364,7 @@ def test_who_leaves_a_stream_frees_its_calls_at_once(retriever):
     """Neither the next event nor a reply is waited for, and nothing more is asked."""
     threads = {thread.name for thread in threading.enumerate()}
     with OpenAIServer(lambda messages, n, body: [markers(quizzes='["Who?", "Where?"]')] * n) as server:
-        lm = keqa.build_lm("openai/scripted", api_base=server.api_base, api_key="k", cache=False)
-        program = KEQA(retriever("good"), tries=3)
-        program.set_lm(lm)
+        program = served_by(server, KEQA(retriever("good"), tries=3))
         events = program.stream(QUESTION)
         assert isinstance(next(events), QuizFound)
         server.latency = 20

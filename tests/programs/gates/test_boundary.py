@@ -24,12 +24,9 @@ SAYS = Replies(AnswerQuiz={"answer": "Bo"}, JudgeUtility={"helpful": True}, Answ
 
 
 @pytest.fixture
-def program(scripted, retriever):
+def program(programmed, retriever):
     def made(gate, *passages):
-        lm, engine = scripted(SAYS)
-        made = KEQA(retriever(*passages) if passages else None, decompose=False, gate=gate)
-        made.set_lm(lm)
-        return made, engine
+        return programmed(KEQA(retriever(*passages) if passages else None, decompose=False, gate=gate), SAYS)
 
     return made
 

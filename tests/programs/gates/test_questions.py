@@ -35,13 +35,11 @@ def test_reading(confidence, texts):
 
 
 @pytest.fixture
-def saying(scripted, retriever):
+def saying(programmed, retriever):
     """A program by a gate whose LM says that it needs no passages and is sure, and its engine."""
     said = {"DecideRetrieval": {"retrieve": False}, "StateConfidence": {"confidence": "90"}}
-    lm, engine = scripted(Replies(**said, AnswerQuiz={"answer": "Oslo"}))
     program = KEQA(retriever("Bergen."), decompose=False, gate=PromptGate(), workers=1)
-    program.set_lm(lm)
-    return program, engine
+    return programmed(program, Replies(**said, AnswerQuiz={"answer": "Oslo"}))
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ from keqa.programs import KEQA
 
 
 @pytest.fixture
-def ask(scripted, retriever):
+def ask(programmed, retriever):
     """Builds a program over a world, asks it, and gives program, prediction and engine."""
 
     def run(question: str = QUESTION, world: World | None = None, call: dict[str, Any] | None = None, **settings: Any):
-        lm, engine = scripted(world or World())
         settings.setdefault("retriever", retriever("Pete Docter was born in 1968.", "Up is a film.", "Cars is a film."))
-        program = KEQA(**settings)
-        program.set_lm(lm)
+        program, engine = programmed(KEQA(**settings), world or World())
         return program(question=question, **(call or {})), engine
 
     return run

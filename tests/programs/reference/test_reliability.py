@@ -104,7 +104,7 @@ NEEDLESS = "not judged, since more reliable passages help"
 
 
 @pytest.fixture
-def asked(scripted):
+def asked(programmed):
     """What became of some passages, and which of them the judge was asked about."""
 
     def ask(*passages, labels=LABELS, helpful="governs", **settings):
@@ -112,16 +112,14 @@ def asked(scripted):
             dated = [one if isinstance(one, tuple) else (one, "") for one in passages]
             return [Passage(text, "", text, Place(date=date)) for text, date in dated]
 
-        lm, engine = scripted(
-            Replies(
-                JudgeUtilities={"helpful": dict.fromkeys(map(str, range(1, len(passages) + 1)), True)},
-                JudgeUtility=lambda i, c: {"helpful": helpful in i["passage"]},
-                AnswerWithKnowledge={"answer": "Ann"},
-            )
+        replies = Replies(
+            JudgeUtilities={"helpful": dict.fromkeys(map(str, range(1, len(passages) + 1)), True)},
+            JudgeUtility=lambda i, c: {"helpful": helpful in i["passage"]},
+            AnswerWithKnowledge={"answer": "Ann"},
         )
         reference = UtilityReference().fit(labels)
         program = KEQA(search, decompose=False, examine=False, reference=reference, unanswered="guess", **settings)
-        program.set_lm(lm)
+        program, engine = programmed(program, replies)
         found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
         return found, [one["passage"] for one in engine.asked("JudgeUtility")]
 

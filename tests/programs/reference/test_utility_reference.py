@@ -182,10 +182,9 @@ def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
 
 
 @pytest.fixture
-def program(scripted, retriever, ten):
-    lm, engine = scripted(Replies(**{**REPLIES, "DecomposeQuestion": {"quizzes": '["0 quiz"]'}}))
-    built = KEQA(retriever("0 one", "50 two"), examine=False, reference=ten)
-    built.set_lm(lm)
+def program(programmed, retriever, ten):
+    replies = Replies(**{**REPLIES, "DecomposeQuestion": {"quizzes": '["0 quiz"]'}})
+    built, engine = programmed(KEQA(retriever("0 one", "50 two"), examine=False, reference=ten), replies)
     return SimpleNamespace(keqa=built, engine=engine, reference=ten)
 
 

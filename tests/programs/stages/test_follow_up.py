@@ -96,13 +96,10 @@ def test_its_document_is_that_of_the_question_as_it_was_asked(scripted, tmp_path
     assert [(one.text, one.sentences) for one in record.passages] == [("She was born in Bo.", ["She was born in Bo."])]
 
 
-def test_without_demonstrations_it_shows_none_either(scripted):
-    lm, engine = scripted(reply)
+def test_without_demonstrations_it_shows_none_either(programmed):
     shown = []
     for demonstrations in (True, False):
-        program = ClosedBook(demonstrations=demonstrations)
-        program.set_lm(lm)
-        engine.prompts.clear()
+        program, engine = programmed(ClosedBook(demonstrations=demonstrations), reply)
         program("Where was she born?", history=HISTORY)
         shown.append(any("Who wrote Hamlet?" in prompt for prompt in engine.prompts))
     assert shown == [True, False]

@@ -14,7 +14,7 @@ PASSAGES = ("Ann leads.", "Bob likes to sail.", "Ann was elected.")
 
 
 @pytest.fixture
-def asked(scripted, retriever):
+def asked(programmed, retriever):
     """Asks a program that judges listwise, and gives its record and the engine."""
 
     def ask(listed, *passages, found=None, **settings):
@@ -24,10 +24,9 @@ def asked(scripted, retriever):
             "AnswerWithKnowledge": {"answer": "Ann"},
             "AnswerQuiz": {"answer": "A"},
         }
-        lm, engine = scripted(lambda name, inputs, config: replies[name])
         settings = {"decompose": False, "examine": False, "listwise": True, **settings}
         program = KEQA(retriever(*(passages or PASSAGES), found=found), **settings)
-        program.set_lm(lm)
+        program, engine = programmed(program, lambda name, inputs, config: replies[name])
         return program("Who leads?").record, engine
 
     return ask

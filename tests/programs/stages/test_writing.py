@@ -43,14 +43,12 @@ def replies(written, helpful=True, answer="UNKNOWN", support="no", quizzes=None)
 
 
 @pytest.fixture
-def asked(scripted, retriever):
+def asked(programmed, retriever):
     """Asks a program over documents of one's own, and gives its prediction and what the language model was asked."""
 
     def ask(question, *texts, own=True, reply=None, **settings):
-        lm, engine = scripted(reply)
-        searched = retriever(*texts)
-        searched.own_documents = own
-        return KEQA(searched, lms=keqa.build_roles(lm), **settings)(question), engine
+        program, engine = programmed(KEQA(retriever(*texts, own=own), **settings), reply)
+        return program(question), engine
 
     return ask
 
