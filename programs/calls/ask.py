@@ -48,6 +48,7 @@ from keqa.programs.prediction import AnswerPart, Searching
 from keqa.retrievers.adapters import hits_of
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 from keqa.retrievers.caching import KeptHits
+from keqa.retrievers.copies import found_once
 from keqa.retrievers.documents import question_asked
 from keqa.retrievers.text import shown
 from keqa.signatures.chat_format import only_blocks
@@ -436,8 +437,12 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
 
 def _found(retriever: Retriever, query: str, k: int) -> list[Hit]:
     """What a retriever finds; that of one of a user's own is read as a function's is, and is at most `k` as well."""
-    found = retriever.search(query, k)
-    return found if isinstance(retriever, SharedRetriever) else hits_of(found, f"{type(retriever).__name__}.search")[:k]
+
+    def hits(most: int) -> list[Hit]:
+        found, known = retriever.search(query, most), isinstance(retriever, SharedRetriever)
+        return found if known else hits_of(found, f"{type(retriever).__name__}.search")[:most]
+
+    return found_once(hits, k)
 
 
 def lm_of_role(role: str, *, own: bool = False) -> Any:

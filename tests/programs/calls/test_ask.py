@@ -27,7 +27,8 @@ from keqa.programs.calls.session import (
     within,
 )
 from keqa.programs.stage import Decomposition
-from keqa.retrievers.base import SharedRetriever
+from keqa.retrievers import read_corpus
+from keqa.retrievers.base import Hit, SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import AnswerQuiz
@@ -163,6 +164,29 @@ async def test_a_search_that_may_pass_is_made_once_more(retriever, errors, searc
     assert [(one.stage, one.cause, one.message, one.action, one.quiz, one.harmless) for one in own.degradations] == [
         ("retrieve", "OSError", "away", "searched again", 5, True)
     ] * (searches - 1)
+
+
+async def test_the_same_document_in_several_files_takes_the_place_of_one(tmp_path):
+    fee, pool = "The fee of the pool is 4 crowns. Children pay half of the fee.", "The pool is closed in May."
+    # What differs in a sentence, or has another name or folder, is no copy.
+    texts = {"a - Copy.txt": f"Fee\n{fee.replace('4', '5')}", "a.txt": f"Fee\n{fee} {pool}", "b.txt": "No fee."}
+    texts |= dict.fromkeys(("a.md", "a (1).md", "2024/a.md", "c.md"), f"# Fee\n\n{fee}")
+    (tmp_path / "2024").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    passages = list(read_corpus(tmp_path))
+    first = ["a.txt", "a.md", "a (1).md", "a - Copy.txt", "2024/a.md", "c.md", "b.txt"]
+    passages.sort(key=lambda one: first.index(one.place.file))
+
+    class Ranked(SharedRetriever):
+        def search(self, query, k=10):
+            return [Hit(passage, 1 / rank) for rank, passage in enumerate(passages[:k], start=1)]
+
+    async def found(k):
+        return [one.passage.place.file for one in await session().run(searched(Ranked(), "fee", k))]
+
+    assert await found(9) == ["a.txt", "a - Copy.txt", "2024/a.md", "c.md", "b.txt"]
+    assert await found(3) == ["a.txt", "a - Copy.txt", "2024/a.md"]
 
 
 def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():
