@@ -41,6 +41,10 @@ _GENERATED: Final = re.compile(r".*(?:\.(?:min|bundle)\.m?js|-lock\.yaml)(?:\.gz
 _SECRETS: Final = re.compile(
     r"(?:.*[._-])?(?:secret|credential|password)s?\.(?:cfg|conf|ini|properties|toml|xml|ya?ml)(?:\.gz)?", re.IGNORECASE
 )
+# What iCloud leaves in the place of a file whose content is not on this machine.
+_IN_CLOUD: Final = re.compile(r"\.(.+)\.icloud")
+# Beside a page that a browser has saved, the folder of its scripts and frames, in a few languages.
+_OF_PAGE: Final = re.compile(r"(.+)[_-](?:files|dateien|fichiers|archivos|bestanden|arquivos)", re.IGNORECASE)
 _NO_TEXT_FILES: Final = frozenset((".docx", ".odt", ".ods", ".pptx", ".xlsm", ".xlsx", ".epub", ".pdf"))
 
 
@@ -232,11 +236,17 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             left_out.unread(current, "folders that cannot be opened", f"{current} cannot be opened: {why}")
             continue
         inner = []
-        made = {*_INSTALLED, *(_BUILT if ".git" in {entry.name for entry in entries} else ())}
+        names = {entry.name for entry in entries}
+        made = {*_INSTALLED, *(_BUILT if ".git" in names else ())}
         for entry in entries:
             path = Path(current, entry.name)
-            if aside := passed_over(entry.name) or (entry.name if entry.name in made else ""):
+            if (cloud := _IN_CLOUD.fullmatch(entry.name)) and plain_suffix(Path(cloud[1])) in DOCUMENTS:
+                why = f"{path} stands for a file that is only in iCloud: download it first"
+                left_out.unread(path, "only in iCloud", why)
+            elif aside := passed_over(entry.name) or (entry.name if entry.name in made else ""):
                 left_out.pass_over(aside, path)
+            elif (page := _OF_PAGE.fullmatch(entry.name)) and {f"{page[1]}.html", f"{page[1]}.htm"} & names:
+                left_out.pass_over("of a saved page", path)
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue
             elif entry.is_dir(follow_symlinks=False):
@@ -261,8 +271,8 @@ def passed_over(name: str) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    # What Word keeps beside an open document is hidden on Windows, and no document.
-    return name.startswith((".", "~$"))
+    # What Word keeps beside an open document, and Windows in any folder, is hidden there, and no document.
+    return name.startswith((".", "~$")) or name.lower() == "desktop.ini"
 
 
 def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftOutCounter) -> bool:
