@@ -237,19 +237,13 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             continue
         inner = []
         names = {entry.name for entry in entries}
-        made = {*_INSTALLED, *(_BUILT if ".git" in names else ())}
         for entry in entries:
             path = Path(current, entry.name)
-            if (cloud := _IN_CLOUD.fullmatch(entry.name)) and plain_suffix(Path(cloud[1])) in DOCUMENTS:
-                why = f"{path} stands for a file that is only in iCloud: download it first"
-                left_out.unread(path, "only in iCloud", why)
-            elif aside := passed_over(entry.name) or (entry.name if entry.name in made else ""):
-                left_out.pass_over(aside, path)
-            elif (page := _OF_PAGE.fullmatch(entry.name)) and {f"{page[1]}.html", f"{page[1]}.htm"} & names:
-                left_out.pass_over("of a saved page", path)
-            elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
+            if _is_aside(path, names, left_out) or (
+                entry.is_symlink() and not _is_followed(entry, path, root, left_out)
+            ):
                 continue
-            elif entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
                 inner.append(path)
             elif (plain := plain_suffix(path)) not in DOCUMENTS:
                 kind = plain if plain in RECORD_SUFFIXES else path.suffix.lower()
@@ -261,6 +255,21 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             else:
                 yield path
         waiting.extend(reversed(inner))
+
+
+def _is_aside(path: Path, names: set[str], left_out: LeftOutCounter) -> bool:
+    """Whether what lies in a folder beside others is no document of anyone's, whatever its kind; if so, it counts."""
+    name = path.name
+    if (cloud := _IN_CLOUD.fullmatch(name)) and plain_suffix(Path(cloud[1])) in DOCUMENTS:
+        left_out.unread(path, "only in iCloud", f"{path} stands for a file that is only in iCloud: download it first")
+        return True
+    page = _OF_PAGE.fullmatch(name)
+    made = name in _INSTALLED or (name in _BUILT and ".git" in names)
+    of_page = "of a saved page" if page and not names.isdisjoint((f"{page[1]}.html", f"{page[1]}.htm")) else ""
+    aside = passed_over(name) or (name if made else of_page)
+    if aside:
+        left_out.pass_over(aside, path)
+    return bool(aside)
 
 
 def passed_over(name: str) -> str:
