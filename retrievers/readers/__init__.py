@@ -23,6 +23,7 @@ from keqa.retrievers.readers.common import (
     refuse_binary,
 )
 from keqa.retrievers.readers.records import read_dpr, read_jsonl
+from keqa.retrievers.readers.slack import is_slack_day
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
 __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]
@@ -159,7 +160,7 @@ def read_file(
             yield from read_jsonl(path, notice)
         elif suffix == ".json":
             # A list is read as a whole, by the process beside this one.
-            yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
+            yield from read_beside(read_whole(path, MAX_DOCUMENT), path, identifier, words, notice)[0]
         else:
             yield from _read_document(path, identifier, words, notice, left_out)
     except InputError as error:
@@ -245,7 +246,7 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 inner.append(path)
-            elif (plain := plain_suffix(path)) not in DOCUMENTS:
+            elif (plain := plain_suffix(path)) not in DOCUMENTS and not is_slack_day(path):
                 kind = plain if plain in RECORD_SUFFIXES else path.suffix.lower()
                 left_out.pass_over(kind or "without a suffix", path)
             elif not entry.is_file():

@@ -42,6 +42,7 @@ from keqa.retrievers.readers.office import OFFICE
 from keqa.retrievers.readers.pdf import read_pdf
 from keqa.retrievers.readers.records import json_passages
 from keqa.retrievers.readers.rtf import read_rtf
+from keqa.retrievers.readers.slack import is_slack_day, read_slack
 from keqa.retrievers.readers.tables import read_csv
 from keqa.retrievers.text import clean_text, one_line
 
@@ -220,10 +221,10 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
 def passages_of(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[Iterator[Passage], str]:
     """What `keqa.retrievers.readers.beside.read_beside` gives, read by this process."""
     suffix = plain_suffix(path)
-    if suffix == ".json":
+    if suffix == ".json" and not is_slack_day(path):
         return json_passages(data, path, notice), ""
     try:
-        document = READERS[suffix](data, path, notice)
+        document = (read_slack if suffix == ".json" else READERS[suffix])(data, path, notice)
     except RefusedError as error:
         kind = {".pdf": "PDF", ".htm": "HTML", ".html": "HTML"}.get(suffix, suffix)
         raise UnreadError(error.reason, f"{path} cannot be read as {kind}: {error}") from error

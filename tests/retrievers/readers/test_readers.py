@@ -176,6 +176,28 @@ def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_name
     assert set(READERS) == set(DOCUMENTS)
 
 
+def test_a_folder_that_slack_exported_is_read_as_what_is_said(tmp_path):
+    link = "The kiln broke, <@U2> &amp; all in <#C1|hall>: <https://x.y/a|wiki>"
+    day = [
+        {"user": "U1", "ts": "1704186000.0001", "text": link, "files": [{"name": "kiln.png"}]},
+        {"user": "U2", "ts": "1704186001.0001", "text": "<@U2> has joined", "subtype": "channel_join"},
+        {"ts": "1704186060.0002", "username": "Bell", "text": "", "attachments": [{"fallback": "It is ten."}]},
+    ]
+    people = [{"id": "U1", "profile": {"real_name": "Ann Lark"}}, {"id": "U2", "name": "bo", "profile": {}}]
+    (tmp_path / "general").mkdir()
+    for name, content in (("users", people), ("general/2024-01-02", day), ("general/2024-01-03", {"x": []})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    corpus = read_corpus(tmp_path, summary=False)
+    assert [(one.id, one.title, one.place.date, one.text) for one in corpus] == [
+        (
+            *("general/2024-01-02.json#1", "#general", "2024-01-02"),
+            "[2024-01-02 09:00] Ann Lark: The kiln broke, @bo & all in #hall: wiki (https://x.y/a) [kiln.png]\n"
+            "[2024-01-02 09:01] Bell: It is ten.",
+        )
+    ]
+    assert (corpus.left_out.passed_over, corpus.left_out.unread) == ({".json": 1}, {"damaged": 1})
+
+
 def test_what_programs_put_beside_source_code_is_passed_over(tmp_path):
     kept = ("README", "main.py", "docs/build/a.md", "logs-files/a.py")
     for name in (*kept, ".git/x.md", "build/made.py", "node_modules/p/README.md", "a.html", "a_files/b.js"):
