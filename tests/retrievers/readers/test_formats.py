@@ -121,12 +121,15 @@ FORMATS = {
     "tolls.ods": lambda: files.open_document(
         '<office:spreadsheet><table:table table:name="Tolls"><table:table-row>'
         + open_cells("Ox", "Paid", "Year")
-        + "</table:table-row>"
+        + '</table:table-row><table:table-row table:number-rows-repeated="3"/>'
         '<table:table-row><table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
         + '<table:table-cell table:number-rows-spanned="2"><office:annotation><text:p>no</text:p></office:annotation>'
         "<text:p>19<text:span>02</text:span></text:p></table:table-cell></table:table-row><table:table-row>"
         + open_cells("6", "7")
-        + "<table:covered-table-cell/></table:table-row></table:table></office:spreadsheet>",
+        + '<table:covered-table-cell/></table:table-row><table:table-row table:number-rows-repeated="2">'
+        + open_cells("8", "9")
+        + '</table:table-row><table:table-row table:number-rows-repeated="1048568"/></table:table>'
+        + "</office:spreadsheet>",
         title="",
     ),
     "m.mbox": lambda: (
@@ -238,8 +241,9 @@ FOUND = {
         ("# Mill\nA toll (Old) of 4.\n| Ox | 5 |\n|---|---|\n| Ox | 5 |", "", "Mill", "2023-11-05"),
     ],
     "tolls.ods": [
-        *("tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 2", "2023-11-05")),
-        ("Ox: 6; Paid: 7; Year: 1902", "", "row 3", "2023-11-05"),
+        *("tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 5", "2023-11-05")),
+        ("Ox: 6; Paid: 7; Year: 1902", "", "row 6", "2023-11-05"),
+        *(("Ox: 8; Paid: 9", "", f"row {number}", "2023-11-05") for number in (7, 8)),
     ],
     "m.mbox": [
         *("Key", "Toll"),
