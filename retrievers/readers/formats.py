@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.readers.captions import read_captions
+from keqa.retrievers.readers.cards import read_cards
 from keqa.retrievers.readers.code import read_code, read_notebook
 from keqa.retrievers.readers.common import (
     CODE,
@@ -206,6 +207,7 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **dict.fromkeys((".eml", ".mht", ".mhtml"), read_mail),
     ".mbox": read_mailbox,
     **dict.fromkeys((".htm", ".html"), read_html),
+    **dict.fromkeys((".ics", ".vcf"), read_cards),
     **dict.fromkeys((".srt", ".vtt"), read_captions),
     **dict.fromkeys((".markdown", ".md"), read_markdown),
     ".ipynb": read_notebook,

@@ -136,6 +136,15 @@ FORMATS = {
         b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: 8 Jan 2024 08:00:00 +0000\n\nHere.\n\n"
         b"From now in 2024\non.\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
     ),
+    "all.ics": lambda: (
+        b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;TZID=Europe/Rome:20240704T180000\r\nDTEND:20240704T190000Z\r\n"
+        b"SUMMARY:Board\r\nORGANIZER;CN=Ann Lark:mailto:a@b.c\r\nDESCRIPTION:Mill\\, ro\r\n of.\\nBring cake\r\n"
+        b"UID:7\r\nBEGIN:VALARM\r\nDESCRIPTION:Alarm\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\nEND:X\r\n"
+    ),
+    "all.vcf": lambda: (
+        b"BEGIN:VCARD\nFN;ENCODING=QUOTED-PRINTABLE:=C3=84nne=20=\nLark\nTEL;CELL:+47 1\nADR;TYPE=HOME:;;Mill 4;Varn\n"
+        b"item1.EMAIL:a@b.c\nBDAY:19800402\nPHOTO:/9j/\n END:VCARD\nEND:VCARD\nBEGIN:VCARD\nFN:Bo\nEND:VCARD\n"
+    ),
     "talk.vtt": lambda: (
         b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
         b"01:00:07.000 --> 01:00:09.000\nKofi: It&#39;s sold."
@@ -249,6 +258,19 @@ FOUND = {
         *("Key", "Toll"),
         ("Here. From now in 2024 on. From it.", "", "Key", "2024-01-08"),
         ("It is 4.", "", "Toll", ""),
+    ],
+    "all.ics": [
+        "Board",
+        (
+            "start: 2024-07-04 18:00 (Europe/Rome); end: 2024-07-04 19:00 UTC; organizer: a@b.c (Ann Lark); "
+            "description: Mill, roof. Bring cake",
+            *("", "Board", ""),
+        ),
+    ],
+    "all.vcf": [
+        *("Änne Lark", "Bo"),
+        ("phone: +47 1 (CELL); address: Mill 4, Varn (HOME); e-mail: a@b.c; birthday: 1980-04-02", "", "Änne Lark", ""),
+        ("Bo", "", "Bo", ""),
     ],
     "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],
     "talk.srt": ["talk", ("[00:00:00] The mill is old.", "", "", "")],
