@@ -274,7 +274,8 @@ _MOSTLY_CHINESE = 0.5
 _LONGEST_TERM = 40
 _HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
 _RUN = re.compile(f"[{JOINED}]+")
-# Where a word begins in a name of code: retry|Count, HTTP|Client.
+# A name of code, and where a word begins in it: retry|Count, HTTP|Client. What has digits is mostly encoded data.
+_NAME = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z]*(?![^\W_])")
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
@@ -360,10 +361,9 @@ def index_terms(text: str, language: str) -> list[str]:
     words, joined = _joined_terms(text)
     # English words stand in any other language.
     analyze = analyzer(language if language in STEMMED else "en").analyze
-    terms = analyze(words)
     # "retry count" finds retryCount, which is found as it is written, too. Elsewhere than in code McDonald is one word.
-    parts = Counter(analyze(_CAPITAL.sub(" ", words))) - Counter(terms) if "`" in words else Counter()
-    return [*terms, *parts.elements(), *joined]
+    names = _NAME.findall(words) if "`" in words else []
+    return [*analyze(words), *analyze(_CAPITAL.sub(" ", " ".join(names))), *joined]
 
 
 def _joined_terms(text: str) -> tuple[str, list[str]]:
