@@ -22,11 +22,11 @@ _TAB: Final = 4
 _MOST_ABOVE, _LONGEST_ABOVE = 5, 200
 # A password in a handbook is what somebody asks for, and one in configuration opens a door.
 _CONFIGURATION: Final = (".bash", ".cfg", ".conf", ".ini", ".properties", ".sh", ".tf", ".toml", ".yaml", ".yml")
-# An entry that is called a secret, up to its value, which stands for itself and for no other.
+# An entry that is called a secret, up to its value: a word without a digit is a label, a default or another entry.
 _SECRET: Final = re.compile(
     r"""^([ \t]*(?:export[ ]|-[ ])?["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|(?:api|access|private|secret)[_-]?key
-    |(?<!\w)token|(?:access|api|auth|bot|refresh)[_-]?token|(?-i:[A-Z]_TOKEN))["']?[ \t]*[:=][ \t]*)
-    (?!["']?[$!*&{<])(?:"[^"\n]+"|'[^'\n]+'|[^\s"'\#]+)""",
+    |(?<!\w)token|(?:access|api|auth|bot|refresh)[_-]?token|(?-i:[A-Z]_TOKEN))["']?[ \t]*[:=][ \t]*["']?)
+    (?=\S*\d)[^\s"'$!*&{<|>~/.]\S{4,}[^\s"',;]""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 
@@ -38,7 +38,7 @@ def read_code(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         text, users = USER.subn(SECRET, text)
         text, named = _SECRET.subn(rf"\1{SECRET}", text)
         if users + named:
-            notice(f"{path}: of {users + named:,} entries that are passwords, keys or tokens the value is not read")
+            notice(f"{path}: the values of {users + named:,} passwords, keys or tokens are not read")
     lines = text.split("\n")
     sections = [ReadSection(f"{_FENCE}\n{text}\n{_FENCE}", f"line {number}") for number, text in _parts(lines)]
     return ReadDocument(path.name, sections, records=True)
