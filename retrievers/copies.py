@@ -1,39 +1,53 @@
 """The same document in several files of a folder, such as ``report.docx``, ``report.pdf`` and ``report (1).pdf``."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
-from keqa.retrievers.base import Hit
+from keqa.retrievers.base import Hit, Passage
 from keqa.retrievers.splitting import sentences
 from keqa.retrievers.text import plain
 
-# What a copy is called beside its original, and the ending.
-_COPY: Final = re.compile(r"(?: ?\(\d+\)|(?: -)? copy(?: \d+)?|_all)*\.\w{1,9}(?:\.gz)?$", re.IGNORECASE)
-_WORD: Final = re.compile(r"\w+")
+# What a copy is called beside its original, and the ending; a year in brackets is none.
+_COPY: Final = re.compile(r"(?: ?\(\d{1,2}\)|(?: -)? copy(?: \d+)?|_all)*\.\w{1,9}(?:\.gz)?$", re.IGNORECASE)
+_WORD: Final = re.compile(r"\w+|[%€$£¥<≤≥]|[->](?=\d)")
+# What a shorter sentence is about, such as "24 days", those beside it say; so does the title of a shorter passage.
+_SENTENCE, _PASSAGE = 8, 20
 
 
 def without_copies(hits: Sequence[Hit]) -> list[Hit]:
-    """Hits but those of which a better one, in another file of the same name, says each sentence word for word."""
+    """Hits but those of which better ones, in another file of the same name and no older, say all word for word."""
     kept: list[Hit] = []
-    said: dict[str, list[tuple[str, str]]] = {}
+    named: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for hit in hits:
-        file, text = hit.passage.place.file, hit.passage.text
-        before = said.setdefault(_COPY.sub("", file), []) if file else []
-        others = "\n".join(words for of, words in before if of != file)
-        if not (others and all(_words(sentence) in others for sentence in sentences(text))):
+        file, date = hit.passage.place.file, hit.passage.place.date
+        better = named[_COPY.sub("", file)]
+        others = "\n".join(words for other, of, words in better if other != file and of >= date)
+        if not (others and all(part in others for part in _parts(hit.passage))):
             kept.append(hit)
-            before.append((file, _words(text)))
+            better += [(file, date, _words(f"{hit.passage.title}\n{hit.passage.text}"))] if file else []
     return kept
 
 
 def found_once(search: Callable[[int], list[Hit]], k: int) -> list[Hit]:
-    """At most so many hits, none of them a copy: the search looks further down where some are."""
-    most = k
-    while len(kept := without_copies(hits := search(most))) < min(k, len(hits)) and len(hits) == most:
-        most *= 2
-    return hits if len(kept) == len(hits) else kept[:k]
+    """At most so many hits, none of them a copy: where some are, the search looks further down."""
+    hits = search(k)
+    return hits if len(without_copies(hits)) == len(hits) else without_copies(search(4 * k))[:k]
+
+
+def _parts(passage: Passage) -> Iterator[str]:
+    """What a copy of a passage has in it, wherever it is cut: long sentences, and what stands between them as one."""
+    whole = _words(f"{passage.title}\n{passage.text}")
+    if whole.count(" ") <= _PASSAGE:
+        yield whole
+        return
+    yield _words(passage.title)
+    for long, some in groupby(sentences(passage.text), key=lambda one: len(_WORD.findall(one)) >= _SENTENCE):
+        found = [*some]
+        yield from map(_words, found if long else ["".join(found)])
 
 
 def _words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(plain(text)))} "
+    return " ".join(["", *_WORD.findall(plain(text)), ""])

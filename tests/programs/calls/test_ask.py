@@ -167,15 +167,16 @@ async def test_a_search_that_may_pass_is_made_once_more(retriever, errors, searc
 
 
 async def test_the_same_document_in_several_files_takes_the_place_of_one(tmp_path):
-    fee, pool = "The fee of the pool is 4 crowns. Children pay half of the fee.", "The pool is closed in May."
-    # What differs in a sentence, or has another name or folder, is no copy.
-    texts = {"a - Copy.txt": f"Fee\n{fee.replace('4', '5')}", "a.txt": f"Fee\n{fee} {pool}", "b.txt": "No fee."}
-    texts |= dict.fromkeys(("a.md", "a (1).md", "2024/a.md", "c.md"), f"# Fee\n\n{fee}")
+    fee = "The fee of the pool is 4 crowns for all who live in the town. Children pay half of it, and dogs are free."
+    # What differs in a sentence, or has another name, folder or year, is no copy, nor what stands under another head.
+    texts = {"a - Copy.txt": f"Fee\n{fee.replace('4', '5')}", "a.txt": f"Fee\n{fee} It is closed.", "b.txt": "No fee."}
+    texts |= dict.fromkeys(("a.md", "a (1).md", "2024/a.md", "c.md", "c (2024).md"), f"# Fee\n\n{fee}")
+    texts |= {"d.csv": "Name,Days\nVarn,24\nSkarn,20", "d (1).csv": "Name,Days\nVarn,24\nSkarn,24"}
     (tmp_path / "2024").mkdir()
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     passages = list(read_corpus(tmp_path))
-    first = ["a.txt", "a.md", "a (1).md", "a - Copy.txt", "2024/a.md", "c.md", "b.txt"]
+    first = ["a.txt", "a.md", "a (1).md", "a - Copy.txt", "2024/a.md", "c.md", "c (2024).md", "b.txt", *sorted(texts)]
     passages.sort(key=lambda one: first.index(one.place.file))
 
     class Ranked(SharedRetriever):
@@ -185,7 +186,8 @@ async def test_the_same_document_in_several_files_takes_the_place_of_one(tmp_pat
     async def found(k):
         return [one.passage.place.file for one in await session().run(searched(Ranked(), "fee", k))]
 
-    assert await found(9) == ["a.txt", "a - Copy.txt", "2024/a.md", "c.md", "b.txt"]
+    others = ["c.md", "c (2024).md", "b.txt", "d (1).csv", "d (1).csv", "d.csv"]
+    assert await found(99) == ["a.txt", "a - Copy.txt", "2024/a.md", *others]
     assert await found(3) == ["a.txt", "a - Copy.txt", "2024/a.md"]
 
 
