@@ -215,7 +215,8 @@ def _open_rows(sheet: Any) -> Iterator[list[str]]:
             continue
         yield from repeat([""], blank)
         yield from repeat(cells, min(again, _MOST_REPEATED))
-        blank = 0
+        # Rows that are not read count as well.
+        blank = max(again - _MOST_REPEATED, 0)
 
 
 def _open_document(data: bytes) -> tuple[Any, str, str]:
