@@ -159,8 +159,9 @@ def read_file(
         elif suffix in (".jsonl", ".ndjson"):
             yield from read_jsonl(path, notice)
         elif suffix == ".json":
-            # A list is read as a whole, by the process beside this one.
-            yield from read_beside(read_whole(path, MAX_DOCUMENT), path, identifier, words, notice)[0]
+            # A list is read as a whole, by the process beside this one, which looks for what is beside from elsewhere.
+            own = path.absolute() if is_slack_day(path) else path
+            yield from read_beside(read_whole(path, MAX_DOCUMENT), own, identifier, words, notice)[0]
         else:
             yield from _read_document(path, identifier, words, notice, left_out)
     except InputError as error:

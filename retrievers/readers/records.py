@@ -40,10 +40,7 @@ def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
 def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
     records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
     if not isinstance(records, list):
-        raise InputError(
-            f"{path}: a list of objects with title and text is expected, found {type(records).__name__} "
-            "(of chats, days that Slack exported are read, and what others export as HTML or text)"
-        )
+        raise InputError(f"{path}: a list of objects with title and text is expected, found {type(records).__name__}")
     numbered = ((f"{path}, record {number}", record) for number, record in enumerate(records, start=1))
     return _passages(path, numbered, notice)
 

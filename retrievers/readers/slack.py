@@ -10,38 +10,32 @@ from pathlib import Path
 from typing import Any, Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import RefusedError, decode, malformed, read_whole
+from keqa.retrievers.readers.common import SMALL, decode, read_whole
 from keqa.retrievers.readers.document import ReadDocument, ReadSection
 from keqa.retrievers.text import one_line
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.json")
-_LARGEST: Final = 64 << 20
 # A person, a channel, all who are there, or an address, and what is shown for it.
 _LINK: Final = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
 _NOTHING_SAID: Final = ("channel_join", "channel_leave")
 
 
 def is_slack_day(path: Path) -> bool:
-    return _DAY.fullmatch(path.name) is not None and (path.parent.parent / "users.json").is_file()
+    return _DAY.fullmatch(path.name) is not None and (path.absolute().parent.parent / "users.json").is_file()
 
 
 def read_slack(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """What is said, in lines that begin with the time (UTC) and the speaker."""
     users = path.parent.parent / "users.json"
-    try:
-        names = _names(users, users.stat().st_mtime_ns)
-        said = [_said(one, names) for one in json.loads(decode(data, str(path), notice))]
-    except (ValueError, RecursionError) as error:
-        raise RefusedError("damaged", malformed(error)) from error
-    except (TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise RefusedError("damaged", f"it is no day of an export of Slack's ({type(error).__name__})") from error
-    return ReadDocument(f"#{path.parent.name}", [ReadSection("\n".join(filter(None, said)))])
+    names = _names(users, users.stat().st_mtime_ns)
+    lines = [_line(one, names) for one in json.loads(decode(data, str(path), notice))]
+    return ReadDocument(f"#{path.parent.name}", [ReadSection("\n".join(filter(None, lines)))])
 
 
 # The same for all days of all channels.
 @lru_cache(maxsize=1)
 def _names(users: Path, changed: int) -> Mapping[str, str]:
-    people = json.loads(read_whole(users, _LARGEST))
+    people = json.loads(read_whole(users, SMALL))
     return {one["id"]: _name({**(one.get("profile") or {}), **one}) for one in people}
 
 
@@ -49,7 +43,7 @@ def _name(person: Mapping[str, Any]) -> str:
     return str(person.get("real_name") or person.get("display_name") or person.get("name") or "")
 
 
-def _said(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def _line(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
     if message.get("subtype") in _NOTHING_SAID:
         return ""
 
@@ -65,4 +59,5 @@ def _said(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
     by = str(message.get("user") or "")
     who = names.get(by) or _name(message.get("user_profile") or message.get("bot_profile") or {})
     time = datetime.fromtimestamp(float(message["ts"]), UTC)
-    return f"[{time:%Y-%m-%d %H:%M}] {who or message.get('username') or by}: {one_line(text)}" if text.strip() else ""
+    speaker = who or message.get("username") or by
+    return one_line(f"[{time:%Y-%m-%d %H:%M}] {speaker}: {text}") if text.strip() else ""

@@ -176,7 +176,7 @@ def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_name
     assert set(READERS) == set(DOCUMENTS)
 
 
-def test_a_folder_that_slack_exported_is_read_as_what_is_said(tmp_path):
+def test_a_folder_that_slack_exported_is_read_as_what_is_said(tmp_path, monkeypatch):
     link = "The kiln broke, <@U2> &amp; all in <#C1|hall>: <https://x.y/a|wiki>"
     day = [
         {"user": "U1", "ts": "1704186000.0001", "text": link, "files": [{"name": "kiln.png"}]},
@@ -187,7 +187,8 @@ def test_a_folder_that_slack_exported_is_read_as_what_is_said(tmp_path):
     (tmp_path / "general").mkdir()
     for name, content in (("users", people), ("general/2024-01-02", day), ("general/2024-01-03", {"x": []})):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    corpus = read_corpus(tmp_path, summary=False)
+    monkeypatch.chdir(tmp_path.parent)
+    corpus = read_corpus(tmp_path.name, summary=False)
     assert [(one.id, one.title, one.place.date, one.text) for one in corpus] == [
         (
             *("general/2024-01-02.json#1", "#general", "2024-01-02"),
