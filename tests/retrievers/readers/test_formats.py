@@ -139,11 +139,14 @@ FORMATS = {
     "all.ics": lambda: (
         b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;TZID=Europe/Rome:20240704T180000\r\nDTEND:20240704T190000Z\r\n"
         b"SUMMARY:Board\r\nORGANIZER;CN=Ann Lark:mailto:a@b.c\r\nDESCRIPTION:Mill\\, ro\r\n of.\\nBring cake\r\n"
-        b"UID:7\r\nBEGIN:VALARM\r\nDESCRIPTION:Alarm\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\nEND:X\r\n"
+        b"UID:7\r\nBEGIN:VALARM\r\nDESCRIPTION:Alarm\r\nEND:VALARM\r\nSTATUS:CANCELLED\r\n"
+        # Without an end.
+        b"BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20240705\r\nDTEND;VALUE=DATE:20240706\r\nRRULE:FREQ=DAILY;UNTIL=20240709\r\n"
     ),
     "all.vcf": lambda: (
         b"BEGIN:VCARD\nFN;ENCODING=QUOTED-PRINTABLE:=C3=84nne=20=\nLark\nTEL;CELL:+47 1\nADR;TYPE=HOME:;;Mill 4;Varn\n"
-        b"item1.EMAIL:a@b.c\nBDAY:19800402\nPHOTO:/9j/\n END:VCARD\nEND:VCARD\nBEGIN:VCARD\nFN:Bo\nEND:VCARD\n"
+        b"item1.EMAIL:a@b.c\nBDAY;X=1604:1604-04-02\nPHOTO:/9j/\n END:VCARD=\nEND:VCARD\nTEL:1\n"
+        b"BEGIN:VCARD\nN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:B=F6;Jo;;;\nEND:VCARD\n"
     ),
     "talk.vtt": lambda: (
         b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
@@ -260,17 +263,18 @@ FOUND = {
         ("It is 4.", "", "Toll", ""),
     ],
     "all.ics": [
-        "Board",
+        *("Board", "all"),
         (
             "start: 2024-07-04 18:00 (Europe/Rome); end: 2024-07-04 19:00 UTC; organizer: a@b.c (Ann Lark); "
-            "description: Mill, roof. Bring cake",
+            "description: Mill, roof. Bring cake; status: CANCELLED",
             *("", "Board", ""),
         ),
+        ("start: 2024-07-05; end: before 2024-07-06; repeats: FREQ=DAILY;UNTIL=2024-07-09", "", "", ""),
     ],
     "all.vcf": [
-        *("Änne Lark", "Bo"),
-        ("phone: +47 1 (CELL); address: Mill 4, Varn (HOME); e-mail: a@b.c; birthday: 1980-04-02", "", "Änne Lark", ""),
-        ("Bo", "", "Bo", ""),
+        *("Änne Lark", "Bö, Jo"),
+        ("phone: +47 1 (CELL); address: Mill 4, Varn (HOME); e-mail: a@b.c; birthday: 04-02", "", "Änne Lark", ""),
+        ("Bö, Jo", "", "Bö, Jo", ""),
     ],
     "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],
     "talk.srt": ["talk", ("[00:00:00] The mill is old.", "", "", "")],
