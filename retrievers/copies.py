@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -29,12 +29,6 @@ def without_copies(hits: Sequence[Hit]) -> list[Hit]:
             kept.append(hit)
             better += [(file, date, _words(f"{hit.passage.title}\n{hit.passage.text}"))] if file else []
     return kept
-
-
-def found_once(search: Callable[[int], list[Hit]], k: int) -> list[Hit]:
-    """At most so many hits, none of them a copy: where some are, the search looks further down."""
-    hits = search(k)
-    return hits if len(without_copies(hits)) == len(hits) else without_copies(search(4 * k))[:k]
 
 
 def _parts(passage: Passage) -> Iterator[str]:

@@ -261,17 +261,17 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
 
 def _is_aside(path: Path, names: set[str], left_out: LeftOutCounter) -> bool:
     """Whether what lies in a folder beside others is no document of anyone's, whatever its kind; if so, it counts."""
-    name = path.name
+    name, page = path.name, _OF_PAGE.fullmatch(path.name)
+    made = name in _INSTALLED or (name in _BUILT and ".git" in names)
     if (cloud := _IN_CLOUD.fullmatch(name)) and plain_suffix(Path(cloud[1])) in DOCUMENTS:
         left_out.unread(path, "only in iCloud", f"{path} stands for a file that is only in iCloud: download it first")
-        return True
-    page = _OF_PAGE.fullmatch(name)
-    made = name in _INSTALLED or (name in _BUILT and ".git" in names)
-    of_page = "of a saved page" if page and not names.isdisjoint((f"{page[1]}.html", f"{page[1]}.htm")) else ""
-    aside = passed_over(name) or (name if made else of_page)
-    if aside:
+    elif aside := passed_over(name) or (name if made else ""):
         left_out.pass_over(aside, path)
-    return bool(aside)
+    elif page and not names.isdisjoint((f"{page[1]}.html", f"{page[1]}.htm")):
+        left_out.pass_over("of a saved page", path)
+    else:
+        return False
+    return True
 
 
 def passed_over(name: str) -> str:
