@@ -11,7 +11,7 @@ from keqa.retrievers.splitting import sentences
 from keqa.retrievers.text import plain
 
 # What a copy is called beside its original, and the ending; a year in brackets is none.
-_COPY: Final = re.compile(r"(?: ?\(\d{1,2}\)|(?: -)? copy(?: \d+)?|_all)*\.\w{1,9}(?:\.gz)?$", re.IGNORECASE)
+_COPY: Final = re.compile(r"(?: ?\(\d{1,2}\)|(?: -)? copy(?: \d+)?)*\.\w{1,9}(?:\.gz)?$", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+|[%€$£¥<≤≥]|[->](?=\d)")
 # What a shorter sentence is about, such as "24 days", those beside it say; so does the title of a shorter passage.
 _SENTENCE, _PASSAGE = 8, 20

@@ -42,8 +42,6 @@ _GENERATED: Final = re.compile(r".*(?:\.(?:min|bundle)\.m?js|-lock\.yaml)(?:\.gz
 _SECRETS: Final = re.compile(
     r"(?:.*[._-])?(?:secret|credential|password)s?\.(?:cfg|conf|ini|properties|toml|xml|ya?ml)(?:\.gz)?", re.IGNORECASE
 )
-# What iCloud leaves in the place of a file whose content is not on this machine.
-_IN_CLOUD: Final = re.compile(r"\.(.+)\.icloud")
 # Beside a page that a browser has saved, the folder of its scripts and frames, in a few languages.
 _OF_PAGE: Final = re.compile(r"(.+)[_-](?:files|dateien|fichiers|archivos|bestanden|arquivos)", re.IGNORECASE)
 _NO_TEXT_FILES: Final = frozenset((".docx", ".odt", ".ods", ".pptx", ".xlsm", ".xlsx", ".epub", ".pdf"))
@@ -263,7 +261,8 @@ def _is_aside(path: Path, names: set[str], left_out: LeftOutCounter) -> bool:
     """Whether what lies in a folder beside others is no document of anyone's, whatever its kind; if so, it counts."""
     name, page = path.name, _OF_PAGE.fullmatch(path.name)
     made = name in _INSTALLED or (name in _BUILT and ".git" in names)
-    if (cloud := _IN_CLOUD.fullmatch(name)) and plain_suffix(Path(cloud[1])) in DOCUMENTS:
+    # What iCloud leaves in the place of a.pdf is .a.pdf.icloud.
+    if path.suffix == ".icloud" and plain_suffix(path.with_suffix("")) in DOCUMENTS:
         left_out.unread(path, "only in iCloud", f"{path} stands for a file that is only in iCloud: download it first")
     elif aside := passed_over(name) or (name if made else ""):
         left_out.pass_over(aside, path)
