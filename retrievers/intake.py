@@ -20,8 +20,6 @@ HEAD = 1000
 """So many of the first passages are looked at before any is indexed."""
 
 _OFTEN = 10
-# Where so many passages, and more than half of all, are from one of several files, they may drown those of the others.
-_MANY = 1000
 
 
 class PassageIntake:
@@ -32,7 +30,6 @@ class PassageIntake:
         self.source_hash = SourceHash()
         self.origin: Origin | None = None
         self.files: dict[str, str] = {}
-        self._of_file: Counter[str] = Counter()
         self._given, self._passages = passages, _with_origins(passages)
         self._head = list(itertools.islice(self._passages, HEAD))
         self.head = [passage for passage, _ in self._head]
@@ -54,7 +51,6 @@ class PassageIntake:
             self._languages[language_of_text(passage.text, self.language)] += 1
             if origin is not None:
                 self.files[origin.path] = origin.digest
-                self._of_file[origin.path] += 1
             yield passage
 
     def rows(self) -> Iterator[tuple[Passage, str]]:
@@ -81,10 +77,6 @@ class PassageIntake:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
         if self._languages.keys() - {"en"}:
             notice(f"languages of the passages: {described(self._languages)}")
-        for file, count in self._of_file.most_common(1):
-            if len(self.files) > 1 and count >= max(_MANY, self.count / 2):
-                name = visible_line(file)
-                notice(f"{count:,} of {self.count:,} passages are from {name}: leave it out if nobody asks about it")
 
 
 def _with_origins(passages: Iterable[Any]) -> Iterator[tuple[Passage, Origin | None]]:

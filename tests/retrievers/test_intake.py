@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.retrievers import Passage, intake, read_corpus
+from keqa.retrievers import Passage, intake
 from keqa.retrievers.intake import PassageIntake, SeenIds
 from keqa.retrievers.manifest import LeftOut
 
@@ -44,17 +44,6 @@ def test_texts_and_mappings_are_passages_too():
     assert [(one.title, one.text) for one in found] == [("", "A text."), ("Skarn", "The lighthouse."), ("", "Mine.")]
     assert [one.id for one in found][1:] == ["7", "p"]
     assert found[0].id == next(iter(PassageIntake(["A text."]))).id
-
-
-def test_a_file_that_most_passages_are_from_is_named(tmp_path):
-    (tmp_path / "app.log").write_text("A request failed, and again. " * 20_000)
-    (tmp_path / "note.txt").write_text("The fee is 4.")
-    for sources, count in ((tmp_path, 1), (tmp_path / "app.log", 0), (tmp_path / "note.txt", 0)):
-        notices, found = [], PassageIntake(read_corpus(sources, summary=False))
-        assert list(found)
-        found.report(notices.append)
-        said = f"1,000 of 1,001 passages are from {tmp_path}/app.log: leave it out if nobody asks about it"
-        assert notices == [said] * count
 
 
 @pytest.mark.parametrize(
