@@ -33,10 +33,7 @@ _SAVED_AS: Final = {
     **dict.fromkeys((".doc", ".docm", ".dotx", ".gdoc", ".one", ".pages", ".wpd"), ".docx"),
     **dict.fromkeys((".gsheet", ".numbers", ".xls", ".xlsb"), ".xlsx"),
     **dict.fromkeys((".gslides", ".odp", ".ppsx", ".ppt", ".pptm"), ".pptx"),
-    **dict.fromkeys((".azw3", ".mobi"), ".epub"),
-    ".djvu": ".pdf",
-    ".enex": ".html",
-    ".msg": ".eml",
+    **{".azw3": ".epub", ".mobi": ".epub", ".djvu": ".pdf", ".enex": ".html", ".msg": ".eml"},
     **dict.fromkeys((".7z", ".rar", ".tar", ".zip"), "a folder"),
 }
 RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")

@@ -27,7 +27,7 @@ _QUOTED: Final = re.compile(r"^[^:\n]*QUOTED-PRINTABLE.*(?:(?<==)\n.*)*", re.IGN
 _PROPERTY: Final = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;(?:\"[^\"]*\"|[^\":;])*)*):(.*)")
 _KINDS: Final = re.compile(r";(?:TZID|CN|TYPE)=\"?([^\";]+)|;(CELL|HOME|WORK|FAX)(?=;|$)", re.IGNORECASE)
 _CHARSET: Final = re.compile(r"CHARSET=([\w-]+)", re.IGNORECASE)
-_TIME: Final = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
+_TIME: Final = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?)?")
 _ESCAPED: Final = re.compile(r"\\([nN,;:\\])|^mailto:", re.IGNORECASE)
 
 
@@ -64,12 +64,8 @@ def _value(name: str, given: str, value: str) -> str:
     if name in ("DTSTART", "DTEND", "DUE", "BDAY", "EXDATE", "RRULE"):
         # A day that is no end any more, and the year that Apple writes where it is unknown.
         before = "before " if name == "DTEND" and "T" not in value else ""
-        return before + _TIME.sub(_time, value).removeprefix("1604-")
+        value = _TIME.sub(lambda one: "-".join(one.group(1, 2, 3)) + (f" {one[4]}:{one[5]}" if one[4] else ""), value)
+        return before + value.removeprefix("1604-").replace("Z", " UTC")
     if name in ("ADR", "ORG", "N"):
         value = ", ".join(filter(None, re.split(r"(?<!\\);", value)))
     return one_line(_ESCAPED.sub(lambda one: " " if one[1] in ("n", "N") else one[1] or "", value))
-
-
-def _time(found: re.Match[str]) -> str:
-    year, month, day, hour, minute, utc = found.groups()
-    return f"{year}-{month}-{day}" + (f" {hour}:{minute}" if hour else "") + (" UTC" if utc else "")

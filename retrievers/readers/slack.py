@@ -17,7 +17,6 @@ from keqa.retrievers.text import one_line
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.json")
 # A person, a channel, all who are there, or an address, and what is shown for it.
 _LINK: Final = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
-_NOTHING_SAID: Final = ("channel_join", "channel_leave")
 
 
 def is_slack_day(path: Path) -> bool:
@@ -44,7 +43,7 @@ def _name(person: Mapping[str, Any]) -> str:
 
 
 def _line(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    if message.get("subtype") in _NOTHING_SAID:
+    if message.get("subtype") in ("channel_join", "channel_leave"):
         return ""
 
     def shown(link: re.Match[str]) -> str:
@@ -58,6 +57,5 @@ def _line(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
     text = html.unescape(_LINK.sub(shown, " ".join(filter(None, [message.get("text"), *beside, *files]))))
     by = str(message.get("user") or "")
     who = names.get(by) or _name(message.get("user_profile") or message.get("bot_profile") or {})
-    time = datetime.fromtimestamp(float(message["ts"]), UTC)
-    speaker = who or message.get("username") or by
-    return one_line(f"[{time:%Y-%m-%d %H:%M}] {speaker}: {text}") if text.strip() else ""
+    time = f"{datetime.fromtimestamp(float(message['ts']), UTC):%Y-%m-%d %H:%M}"
+    return one_line(f"[{time}] {who or message.get('username') or by}: {text}") if text.strip() else ""

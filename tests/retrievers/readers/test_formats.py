@@ -305,23 +305,15 @@ def test_each_format_gives_text_title_place_and_date(tmp_path, name):
 
 
 def test_secrets_of_configuration_are_not_read_and_what_only_looks_like_one_is(tmp_path):
-    secret = ["password: a1b2c#", "export DB_PASSWORD='a1b2c3'", '  - "apiKey": a1b2-c,', "GITHUB_TOKEN=a1b2c3 # old"]
-    secret += ["url: a://b:c@d"]
-    other = ["password: ${X1234}", "password_length: 12", "max_tokens: 5", "pad_token: x", "secret_name: y", "key: z"]
-    other += [
-        "password: Passwort",
-        'new_password: "At least 8 letters"',
-        "password: required",
-        "private_key: /etc/key1",
-    ]
-    text, notices = "\n".join([*secret, *other]), []
-    shown = ["password: <secret>", "export DB_PASSWORD='<secret>'", '  - "apiKey": <secret>,']
-    shown += ["GITHUB_TOKEN=<secret> # old", "url: a://<secret>@d", *other]
-    assert [one.text for one in read(tmp_path / "a.yml", text.encode(), notices)] == [
-        "````\n" + "\n".join(shown) + "\n````"
-    ]
+    secret = "password: a1b2c#\nexport DB_PASSWORD='a1b2c3'\n- \"apiKey\": a1b2-c,\nurl: a://b:c@d\nA_TOKEN=a1b2c3 #\n"
+    shown = "password: <>\nexport DB_PASSWORD='<>'\n- \"apiKey\": <>,\nurl: a://<>@d\nA_TOKEN=<> #\n"
+    other = "password: ${X1234}\npassword_length: 12\nmax_tokens: 5\npad_token: x\nsecret_name: y\nkey: z\n"
+    other += 'password: Passwort\nnew_password: "At least 8 letters"\nprivate_key: /etc/key1\n'
+    notices = []
+    (found,) = read(tmp_path / "a.yml", (secret + other).encode(), notices)
+    assert found.text == f"````\n{shown.replace('<>', '<secret>')}{other}````"
     assert "the values of 5 passwords, keys or tokens are not read" in notices[0]
-    assert "password: a1b2c#" in read(tmp_path / "a.md", text.encode())[0].text
+    assert "password: a1b2c#" in read(tmp_path / "a.md", secret.encode())[0].text
 
 
 def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(tmp_path):
