@@ -30,10 +30,11 @@ NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
 
 _SAVED_AS: Final = {
-    ".doc": ".docx",
-    ".xls": ".xlsx",
-    **dict.fromkeys((".ppt", ".odp"), ".pptx"),
-    ".msg": ".eml",
+    **dict.fromkeys((".doc", ".docm", ".dotx", ".gdoc", ".one", ".pages", ".wpd"), ".docx"),
+    **dict.fromkeys((".gsheet", ".numbers", ".xls", ".xlsb"), ".xlsx"),
+    **dict.fromkeys((".gslides", ".odp", ".ppsx", ".ppt", ".pptm"), ".pptx"),
+    **{".azw3": ".epub", ".mobi": ".epub", ".djvu": ".pdf", ".enex": ".html", ".msg": ".eml"},
+    **dict.fromkeys((".7z", ".rar", ".tar", ".zip"), "a folder"),
 }
 RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
 """Kinds of files that hold records, which are read where they are named and passed over in folders."""

@@ -274,6 +274,9 @@ _MOSTLY_CHINESE = 0.5
 _LONGEST_TERM = 40
 _HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
 _RUN = re.compile(f"[{JOINED}]+")
+# A name of code, and where a word begins in it: retry|Count, HTTP|Client. What has digits is mostly encoded data.
+_NAME = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z]*(?![^\W_])")
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 
@@ -357,7 +360,10 @@ def _term(word: str, language: str) -> str:
 def index_terms(text: str, language: str) -> list[str]:
     words, joined = _joined_terms(text)
     # English words stand in any other language.
-    return [*analyzer(language if language in STEMMED else "en").analyze(words), *joined]
+    analyze = analyzer(language if language in STEMMED else "en").analyze
+    # "retry count" finds retryCount, which is found as it is written, too. Elsewhere than in code McDonald is one word.
+    names = _NAME.findall(words) if "`" in words else []
+    return [*analyze(words), *analyze(_CAPITAL.sub(" ", " ".join(names))), *joined]
 
 
 def _joined_terms(text: str) -> tuple[str, list[str]]:

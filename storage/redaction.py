@@ -40,7 +40,8 @@ HOST = re.compile(
 """A server that is named without a scheme."""
 # Not after a word, a colon or a slash: "and/or" and addresses are no paths.
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
-_USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
+USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
+"""User and password in an address."""
 _NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)
 _VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)S?$", re.IGNORECASE)
 # Shorter keys are placeholders such as "none", which would be found in the middle of words.
@@ -75,7 +76,7 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
 def key_remover(lms: Sequence[Any] = ()) -> Callable[[str], str]:
     """Takes keys out of texts, whole or in part, and user and password of an address, whose host stays."""
     keys = known_keys(lms)
-    return lambda text: _hide_keys(_USER.sub(SECRET, text), keys)
+    return lambda text: _hide_keys(USER.sub(SECRET, text), keys)
 
 
 def without_keys(text: str, lms: Sequence[Any] = ()) -> str:

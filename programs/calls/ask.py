@@ -48,6 +48,7 @@ from keqa.programs.prediction import AnswerPart, Searching
 from keqa.retrievers.adapters import hits_of
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 from keqa.retrievers.caching import KeptHits
+from keqa.retrievers.copies import without_copies
 from keqa.retrievers.documents import question_asked
 from keqa.retrievers.text import shown
 from keqa.signatures.chat_format import only_blocks
@@ -419,11 +420,11 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
 def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
     """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it."""
     if not dspy.settings.callbacks:
-        return _found(retriever, query, k)
+        return _found_once(retriever, query, k)
     found: list[list[Hit]] = []
 
     def searched(query: str, k: int) -> list[dict[str, Any]]:
-        hits = _found(retriever, query, k)
+        hits = _found_once(retriever, query, k)
         found.append(hits)
         return [
             {"title": one.passage.title, "passage_id": one.passage.id, "text": one.passage.text, "score": one.score}
@@ -432,6 +433,12 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
 
     dspy.Tool(searched, name="search", desc="Finds passages.")(query=query, k=k)
     return found[0]
+
+
+def _found_once(retriever: Retriever, query: str, k: int) -> list[Hit]:
+    """What is found, without copies: where there are some, further down is searched as well."""
+    hits = _found(retriever, query, k)
+    return hits if len(without_copies(hits)) == len(hits) else without_copies(_found(retriever, query, 4 * k))[:k]
 
 
 def _found(retriever: Retriever, query: str, k: int) -> list[Hit]:

@@ -14,6 +14,7 @@ from keqa.programs.calls.session import CallLimiter, current, gather, in_thread,
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stage import Stage
 from keqa.retrievers.base import Hit, Passage
+from keqa.retrievers.copies import without_copies
 from keqa.signatures.keqa import JudgeUtilities, JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
@@ -63,7 +64,7 @@ def merged(searches: Iterable[Sequence[Hit]], most: int | None = None) -> list[H
     for hit in chain.from_iterable(zip_longest(*searches)):
         if hit is not None:
             best.setdefault(hit.passage.id, hit)
-    return list(best.values())[:most]
+    return without_copies([*best.values()])[:most]
 
 
 class Listwise(Stage):

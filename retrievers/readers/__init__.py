@@ -23,6 +23,7 @@ from keqa.retrievers.readers.common import (
     refuse_binary,
 )
 from keqa.retrievers.readers.records import read_dpr, read_jsonl
+from keqa.retrievers.readers.slack import is_slack_day
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
 __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]
@@ -41,6 +42,8 @@ _GENERATED: Final = re.compile(r".*(?:\.(?:min|bundle)\.m?js|-lock\.yaml)(?:\.gz
 _SECRETS: Final = re.compile(
     r"(?:.*[._-])?(?:secret|credential|password)s?\.(?:cfg|conf|ini|properties|toml|xml|ya?ml)(?:\.gz)?", re.IGNORECASE
 )
+# Beside a page that a browser has saved, the folder of its scripts and frames, in a few languages.
+_OF_PAGE: Final = re.compile(r"(.+)[_-](?:files|dateien|fichiers|archivos|bestanden|arquivos)", re.IGNORECASE)
 _NO_TEXT_FILES: Final = frozenset((".docx", ".odt", ".ods", ".pptx", ".xlsm", ".xlsx", ".epub", ".pdf"))
 
 
@@ -154,8 +157,9 @@ def read_file(
         elif suffix in (".jsonl", ".ndjson"):
             yield from read_jsonl(path, notice)
         elif suffix == ".json":
-            # A list is read as a whole, by the process beside this one.
-            yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
+            # A list is read as a whole, by the process beside this one, which looks for what is beside from elsewhere.
+            own = path.absolute() if is_slack_day(path) else path
+            yield from read_beside(read_whole(path, MAX_DOCUMENT), own, identifier, words, notice)[0]
         else:
             yield from _read_document(path, identifier, words, notice, left_out)
     except InputError as error:
@@ -232,16 +236,16 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
             left_out.unread(current, "folders that cannot be opened", f"{current} cannot be opened: {why}")
             continue
         inner = []
-        made = {*_INSTALLED, *(_BUILT if ".git" in {entry.name for entry in entries} else ())}
+        names = {entry.name for entry in entries}
         for entry in entries:
             path = Path(current, entry.name)
-            if aside := passed_over(entry.name) or (entry.name if entry.name in made else ""):
-                left_out.pass_over(aside, path)
-            elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
+            if _is_aside(path, names, left_out) or (
+                entry.is_symlink() and not _is_followed(entry, path, root, left_out)
+            ):
                 continue
-            elif entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
                 inner.append(path)
-            elif (plain := plain_suffix(path)) not in DOCUMENTS:
+            elif (plain := plain_suffix(path)) not in DOCUMENTS and not is_slack_day(path):
                 kind = plain if plain in RECORD_SUFFIXES else path.suffix.lower()
                 left_out.pass_over(kind or "without a suffix", path)
             elif not entry.is_file():
@@ -253,6 +257,22 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
         waiting.extend(reversed(inner))
 
 
+def _is_aside(path: Path, names: set[str], left_out: LeftOutCounter) -> bool:
+    """Whether what lies in a folder beside others is no document of anyone's, whatever its kind; if so, it counts."""
+    name, page = path.name, _OF_PAGE.fullmatch(path.name)
+    made = name in _INSTALLED or (name in _BUILT and ".git" in names)
+    # What iCloud leaves in the place of a.pdf is .a.pdf.icloud.
+    if path.suffix == ".icloud" and plain_suffix(path.with_suffix("")) in DOCUMENTS:
+        left_out.unread(path, "only in iCloud", f"{path} stands for a file that is only in iCloud: download it first")
+    elif aside := passed_over(name) or (name if made else ""):
+        left_out.pass_over(aside, path)
+    elif page and not names.isdisjoint((f"{page[1]}.html", f"{page[1]}.htm")):
+        left_out.pass_over("of a saved page", path)
+    else:
+        return False
+    return True
+
+
 def passed_over(name: str) -> str:
     """As what a file is passed over in a folder whatever its kind; empty where it is not."""
     if _is_hidden(name):
@@ -261,8 +281,8 @@ def passed_over(name: str) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    # What Word keeps beside an open document is hidden on Windows, and no document.
-    return name.startswith((".", "~$"))
+    # What Word keeps beside an open document, and Windows in any folder, is hidden there, and no document.
+    return name.startswith((".", "~$")) or name.lower() == "desktop.ini"
 
 
 def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftOutCounter) -> bool:

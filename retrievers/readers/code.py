@@ -1,15 +1,17 @@
 """Source code, configuration and logs, and notebooks: lines as they are, with those that they belong to."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import RefusedError, decode
+from keqa.retrievers.readers.common import RefusedError, decode, plain_suffix
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, first_heading, markdown_sections
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import WORD_LENGTH, text_length
+from keqa.storage.redaction import SECRET, USER
 
 # Longer than any that code has in it.
 _FENCE: Final = "````"
@@ -18,11 +20,26 @@ _ENOUGH: Final = _MOST / 2
 _TAB: Final = 4
 # So many lines that others belong to are repeated, and so many characters of each.
 _MOST_ABOVE, _LONGEST_ABOVE = 5, 200
+# A password in a handbook is what somebody asks for, and one in configuration opens a door.
+_CONFIGURATION: Final = (".bash", ".cfg", ".conf", ".ini", ".properties", ".sh", ".tf", ".toml", ".yaml", ".yml")
+# An entry that is called a secret, up to its value: a word without a digit is a label, a default or another entry.
+_SECRET: Final = re.compile(
+    r"""^([ \t]*(?:export[ ]|-[ ])?["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|(?:api|access|private|secret)[_-]?key
+    |(?<!\w)token|(?:access|api|auth|bot|refresh)[_-]?token|(?-i:[A-Z]_TOKEN))["']?[ \t]*[:=][ \t]*["']?)
+    (?=\S*\d)[^\s"'$!*&{<|>~/.]\S{4,}[^\s"',;]""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
 
 
 def read_code(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """The lines of a file in parts, each known by the number of its first line."""
-    lines = decode(data, str(path), notice).removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    text = decode(data, str(path), notice).removeprefix("\ufeff").replace("\r\n", "\n")
+    if plain_suffix(path) in _CONFIGURATION:
+        text, users = USER.subn(SECRET, text)
+        text, named = _SECRET.subn(rf"\1{SECRET}", text)
+        if users + named:
+            notice(f"{path}: the values of {users + named:,} passwords, keys or tokens are not read")
+    lines = text.split("\n")
     sections = [ReadSection(f"{_FENCE}\n{text}\n{_FENCE}", f"line {number}") for number, text in _parts(lines)]
     return ReadDocument(path.name, sections, records=True)
 

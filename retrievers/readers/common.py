@@ -50,8 +50,8 @@ CODE: Final = tuple(
 
 PROSE: Final = tuple(
     """
-    .adoc .csv .docx .eml .epub .htm .html .ipynb .markdown .mbox .md .mht .mhtml .odt .ods .org .pdf .pptx .rst .rtf
-    .srt .tex .txt .vtt .xlsm .xlsx
+    .adoc .csv .docx .eml .epub .htm .html .ics .ipynb .markdown .mbox .md .mht .mhtml .odt .ods .org .pdf .pptx .rst
+    .rtf .srt .tex .txt .vcf .vtt .xlsm .xlsx
     """.split()
 )
 """The suffixes of all other documents."""

@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.readers.captions import read_captions
+from keqa.retrievers.readers.cards import read_cards
 from keqa.retrievers.readers.code import read_code, read_notebook
 from keqa.retrievers.readers.common import (
     CODE,
@@ -42,6 +43,7 @@ from keqa.retrievers.readers.office import OFFICE
 from keqa.retrievers.readers.pdf import read_pdf
 from keqa.retrievers.readers.records import json_passages
 from keqa.retrievers.readers.rtf import read_rtf
+from keqa.retrievers.readers.slack import is_slack_day, read_slack
 from keqa.retrievers.readers.tables import read_csv
 from keqa.retrievers.text import clean_text, one_line
 
@@ -205,6 +207,7 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **dict.fromkeys((".eml", ".mht", ".mhtml"), read_mail),
     ".mbox": read_mailbox,
     **dict.fromkeys((".htm", ".html"), read_html),
+    **dict.fromkeys((".ics", ".vcf"), read_cards),
     **dict.fromkeys((".srt", ".vtt"), read_captions),
     **dict.fromkeys((".markdown", ".md"), read_markdown),
     ".ipynb": read_notebook,
@@ -220,10 +223,10 @@ READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
 def passages_of(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[Iterator[Passage], str]:
     """What `keqa.retrievers.readers.beside.read_beside` gives, read by this process."""
     suffix = plain_suffix(path)
-    if suffix == ".json":
+    if suffix == ".json" and not is_slack_day(path):
         return json_passages(data, path, notice), ""
     try:
-        document = READERS[suffix](data, path, notice)
+        document = (read_slack if suffix == ".json" else READERS[suffix])(data, path, notice)
     except RefusedError as error:
         kind = {".pdf": "PDF", ".htm": "HTML", ".html": "HTML"}.get(suffix, suffix)
         raise UnreadError(error.reason, f"{path} cannot be read as {kind}: {error}") from error

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
 from html import escape
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
@@ -196,6 +196,7 @@ def _open_sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocumen
 def _open_rows(sheet: Any) -> Iterator[list[str]]:
     # By column, how many rows below have the same cell.
     spanning: dict[int, tuple[int, str]] = {}
+    blank = 0
     for row in sheet.iterfind(".//{*}table-row"):
         cells: list[str] = []
         for cell in row:
@@ -207,7 +208,15 @@ def _open_rows(sheet: Any) -> Iterator[list[str]]:
                 left, text = spanning.get(len(cells), (0, ""))
             spanning[len(cells)] = (left - 1, text) if left > 1 else (0, "")
             cells += [text] * count
-        yield cells
+        again = int(_given(row, "number-rows-repeated") or 1)
+        if not any(cells):
+            # Those at the end go down to the last row of a sheet.
+            blank = min(blank + again, _LAST_ROW)
+            continue
+        yield from repeat([""], blank)
+        yield from repeat(cells, min(again, _MOST_REPEATED))
+        # Rows that are not read count as well.
+        blank = max(again - _MOST_REPEATED, 0)
 
 
 def _open_document(data: bytes) -> tuple[Any, str, str]:

@@ -27,7 +27,8 @@ from keqa.programs.calls.session import (
     within,
 )
 from keqa.programs.stage import Decomposition
-from keqa.retrievers.base import SharedRetriever
+from keqa.retrievers import read_corpus
+from keqa.retrievers.base import Hit, SharedRetriever
 from keqa.retrievers.caching import KeptHits
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import AnswerQuiz
@@ -163,6 +164,27 @@ async def test_a_search_that_may_pass_is_made_once_more(retriever, errors, searc
     assert [(one.stage, one.cause, one.message, one.action, one.quiz, one.harmless) for one in own.degradations] == [
         ("retrieve", "OSError", "away", "searched again", 5, True)
     ] * (searches - 1)
+
+
+async def test_the_same_document_in_several_files_takes_the_place_of_one(tmp_path):
+    fee = "The fee of the pool is 4 crowns for all who live in the town. Children pay half of it, and dogs are free."
+    # What differs in a sentence, or has another name, folder or year, is no copy, nor what stands under another head.
+    texts = {"a.txt": f"Fee\n{fee} It is closed.", **dict.fromkeys(("a.md", "a (1).md"), f"# Fee\n\n{fee}")}
+    texts |= {"a - Copy.txt": f"Fee\n{fee.replace('4', '5')}"}
+    texts |= dict.fromkeys(("2024/a.md", "c.md", "c (2024).md"), f"# Fee\n\n{fee}")
+    texts |= {"d (1).csv": "Name,Days\nVarn,24\nSkarn,24", "d.csv": "Name,Days\nVarn,24\nSkarn,20"}
+    (tmp_path / "2024").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    passages = sorted(read_corpus(tmp_path), key=lambda one: [*texts].index(one.place.file))
+
+    class Ranked(SharedRetriever):
+        def search(self, query, k=10):
+            return [Hit(passage, 1.0) for passage in passages[:k]]
+
+    found = [[one.passage.place.file for one in await session().run(searched(Ranked(), "fee", k))] for k in (9, 3)]
+    others = ["c.md", "c (2024).md", "d (1).csv", "d (1).csv", "d.csv"]
+    assert found == [["a.txt", "a - Copy.txt", "2024/a.md", *others], ["a.txt", "a - Copy.txt", "2024/a.md"]]
 
 
 def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():

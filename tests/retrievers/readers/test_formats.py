@@ -121,17 +121,32 @@ FORMATS = {
     "tolls.ods": lambda: files.open_document(
         '<office:spreadsheet><table:table table:name="Tolls"><table:table-row>'
         + open_cells("Ox", "Paid", "Year")
-        + "</table:table-row>"
+        + '</table:table-row><table:table-row table:number-rows-repeated="3"/>'
         '<table:table-row><table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
         + '<table:table-cell table:number-rows-spanned="2"><office:annotation><text:p>no</text:p></office:annotation>'
         "<text:p>19<text:span>02</text:span></text:p></table:table-cell></table:table-row><table:table-row>"
         + open_cells("6", "7")
-        + "<table:covered-table-cell/></table:table-row></table:table></office:spreadsheet>",
+        + '<table:covered-table-cell/></table:table-row><table:table-row table:number-rows-repeated="2">'
+        + open_cells("8", "9")
+        + '</table:table-row><table:table-row table:number-rows-repeated="1048568"/></table:table>'
+        + "</office:spreadsheet>",
         title="",
     ),
     "m.mbox": lambda: (
         b"From a@b Mon Jan  8 08:00:00 2024\nSubject: Key\nDate: 8 Jan 2024 08:00:00 +0000\n\nHere.\n\n"
         b"From now in 2024\non.\n>From it.\n\nFrom a@b Tue Jan  9 08:00:00 2024\r\nSubject: Toll\r\n\r\nIt is 4.\r\n"
+    ),
+    "all.ics": lambda: (
+        b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;TZID=Europe/Rome:20240704T180000\r\nDTEND:20240704T190000Z\r\n"
+        b"SUMMARY:Board\r\nORGANIZER;CN=Ann Lark:mailto:a@b.c\r\nDESCRIPTION:Mill\\, ro\r\n of.\\nBring cake\r\n"
+        b"UID:7\r\nBEGIN:VALARM\r\nDESCRIPTION:Alarm\r\nEND:VALARM\r\nSTATUS:CANCELLED\r\n"
+        # Without an end.
+        b"BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20240705\r\nDTEND;VALUE=DATE:20240706\r\nRRULE:FREQ=DAILY;UNTIL=20240709\r\n"
+    ),
+    "all.vcf": lambda: (
+        b"BEGIN:VCARD\nFN;ENCODING=QUOTED-PRINTABLE:=C3=84nne=20=\nLark\nTEL;CELL:+47 1\nADR;TYPE=HOME:;;Mill 4;Varn\n"
+        b"item1.EMAIL:a@b.c\nBDAY;X=1604:1604-04-02\nPHOTO:/9j/\n END:VCARD=\nEND:VCARD\nTEL:1\n"
+        b"BEGIN:VCARD\nN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:B=F6;Jo;;;\nEND:VCARD\n"
     ),
     "talk.vtt": lambda: (
         b"WEBVTT\n\n1\n00:01.200 --> 00:04.000\nAna: The mill\n\n00:04.000 --> 00:06.000\n<v Ana>is old.</v>\n\n"
@@ -238,13 +253,28 @@ FOUND = {
         ("# Mill\nA toll (Old) of 4.\n| Ox | 5 |\n|---|---|\n| Ox | 5 |", "", "Mill", "2023-11-05"),
     ],
     "tolls.ods": [
-        *("tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 2", "2023-11-05")),
-        ("Ox: 6; Paid: 7; Year: 1902", "", "row 3", "2023-11-05"),
+        *("tolls", ("Ox: 5; Paid: 5; Year: 1902", "", "row 5", "2023-11-05")),
+        ("Ox: 6; Paid: 7; Year: 1902", "", "row 6", "2023-11-05"),
+        *(("Ox: 8; Paid: 9", "", f"row {number}", "2023-11-05") for number in (7, 8)),
     ],
     "m.mbox": [
         *("Key", "Toll"),
         ("Here. From now in 2024 on. From it.", "", "Key", "2024-01-08"),
         ("It is 4.", "", "Toll", ""),
+    ],
+    "all.ics": [
+        *("Board", "all"),
+        (
+            "start: 2024-07-04 18:00 (Europe/Rome); end: 2024-07-04 19:00 UTC; organizer: a@b.c (Ann Lark); "
+            "description: Mill, roof. Bring cake; status: CANCELLED",
+            *("", "Board", ""),
+        ),
+        ("start: 2024-07-05; end: before 2024-07-06; repeats: FREQ=DAILY;UNTIL=2024-07-09", "", "", ""),
+    ],
+    "all.vcf": [
+        *("Änne Lark", "Bö, Jo"),
+        ("phone: +47 1 (CELL); address: Mill 4, Varn (HOME); e-mail: a@b.c; birthday: 04-02", "", "Änne Lark", ""),
+        ("Bö, Jo", "", "Bö, Jo", ""),
     ],
     "talk.vtt": ["talk", ("[00:01] Ana: The mill is old.\n[01:00:07] Kofi: It's sold.", "", "", "")],
     "talk.srt": ["talk", ("[00:00:00] The mill is old.", "", "", "")],
@@ -272,6 +302,18 @@ def test_each_format_gives_text_title_place_and_date(tmp_path, name):
     shown = [(one.text, one.place.part, one.place.heading) for one in found]
     assert [(*one, date) for one, date in zip(shown, dates, strict=True)] == passages
     assert name != "c.csv" or any("'Beschreibung' was read as text" in one for one in notices)
+
+
+def test_secrets_of_configuration_are_not_read_and_what_only_looks_like_one_is(tmp_path):
+    secret = "password: a1b2c#\nexport DB_PASSWORD='a1b2c3'\n- \"apiKey\": a1b2-c,\nurl: a://b:c@d\nA_TOKEN=a1b2c3 #\n"
+    shown = "password: <>\nexport DB_PASSWORD='<>'\n- \"apiKey\": <>,\nurl: a://<>@d\nA_TOKEN=<> #\n"
+    other = "password: ${X1234}\npassword_length: 12\nmax_tokens: 5\npad_token: x\nsecret_name: y\nkey: z\n"
+    other += 'password: Passwort\nnew_password: "At least 8 letters"\nprivate_key: /etc/key1\n'
+    notices = []
+    (found,) = read(tmp_path / "a.yml", (secret + other).encode(), notices)
+    assert found.text == f"````\n{shown.replace('<>', '<secret>')}{other}````"
+    assert "the values of 5 passwords, keys or tokens are not read" in notices[0]
+    assert "password: a1b2c#" in read(tmp_path / "a.md", secret.encode())[0].text
 
 
 def test_a_title_is_the_one_that_somebody_gave_or_of_a_pdf_what_is_set_largest(tmp_path):

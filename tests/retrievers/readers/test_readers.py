@@ -162,30 +162,55 @@ def test_a_file_of_two_sources_is_read_once(tmp_path):
 
 
 def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_named(tmp_path):
-    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.mp3", "f.mp3", "g.doc", "h.msg"):
+    for name in ("a.txt", "b.jsonl", "c.JSONL.gz", "d.tsv", "e.mp3", "f.mp3", "g.doc", "h.msg", "i.zip"):
         (tmp_path / name).write_text("x")
     notices = []
     assert len(read(tmp_path, notice=notices.append)) == 1
     assert notices == [
         f"passed over, as such files are not read: 2 .mp3 ({tmp_path}/e.mp3), 1 .doc ({tmp_path}/g.doc), "
-        f"1 .msg ({tmp_path}/h.msg)",
+        f"1 .msg ({tmp_path}/h.msg), 1 .zip ({tmp_path}/i.zip)",
         "passed over in folders, as files of records are named one by one to be read: "
         f"2 .jsonl ({tmp_path}/b.jsonl), 1 .tsv ({tmp_path}/d.tsv)",
-        "would be read if they were saved otherwise: .doc as .docx, .msg as .eml",
+        "would be read if they were saved otherwise: .doc as .docx, .msg as .eml, .zip as a folder",
     ]
     assert set(READERS) == set(DOCUMENTS)
 
 
+def test_a_folder_that_slack_exported_is_read_as_what_is_said(tmp_path, monkeypatch):
+    link = "The kiln broke, <@U2> &amp; all in <#C1|hall>: <https://x.y/a|wiki>"
+    day = [
+        {"user": "U1", "ts": "1704186000.0001", "text": link, "files": [{"name": "kiln.png"}]},
+        {"user": "U2", "ts": "1704186001.0001", "text": "<@U2> has joined", "subtype": "channel_join"},
+        {"ts": "1704186060.0002", "username": "Bell", "text": "", "attachments": [{"fallback": "It is ten."}]},
+    ]
+    people = [{"id": "U1", "profile": {"real_name": "Ann Lark"}}, {"id": "U2", "name": "bo", "profile": {}}]
+    (tmp_path / "general").mkdir()
+    for name, content in (("users", people), ("general/2024-01-02", day), ("general/2024-01-03", {"x": []})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path.parent)
+    corpus = read_corpus(tmp_path.name, summary=False)
+    assert [(one.id, one.title, one.place.date, one.text) for one in corpus] == [
+        (
+            *("general/2024-01-02.json#1", "#general", "2024-01-02"),
+            "[2024-01-02 09:00] Ann Lark: The kiln broke, @bo & all in #hall: wiki (https://x.y/a) [kiln.png]\n"
+            "[2024-01-02 09:01] Bell: It is ten.",
+        )
+    ]
+    assert (corpus.left_out.passed_over, corpus.left_out.unread) == ({".json": 1}, {"damaged": 1})
+
+
 def test_what_programs_put_beside_source_code_is_passed_over(tmp_path):
-    for name in (".git/x.md", "build/made.py", "node_modules/p/README.md", "README", "docs/build/a.md", "main.py"):
+    kept = ("README", "main.py", "docs/build/a.md", "logs-files/a.py")
+    for name in (*kept, ".git/x.md", "build/made.py", "node_modules/p/README.md", "a.html", "a_files/b.js"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1")
-    for name in ("a.min.js", "pnpm-lock.yaml", "db-secrets.yml", "film.ts"):
+    for name in ("a.min.js", "pnpm-lock.yaml", "db-secrets.yml", "film.ts", "desktop.ini"):
         (tmp_path / name).write_text("x\0" if name == "film.ts" else "x: 1")
     corpus = read_corpus(tmp_path, summary=False)
-    assert [one.place.file for one in corpus] == ["README", "main.py", "docs/build/a.md"]
+    assert {one.place.file for one in corpus} == {*kept, "a.html"}
     assert corpus.left_out.passed_over == {
-        **{"hidden": 1, "build": 1, "node_modules": 1, "generated": 2, "named as secrets": 1, "binary .ts": 1}
+        **{"hidden": 2, "build": 1, "node_modules": 1, "generated": 2, "named as secrets": 1, "binary .ts": 1},
+        "of a saved page": 1,
     }
 
 

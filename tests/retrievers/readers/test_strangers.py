@@ -75,7 +75,7 @@ def test_what_of_a_folder_is_not_read_is_counted_and_named(folder, tmp_path, mon
     deep.mkdir(parents=True)
     (deep / "x.txt").write_text("Deep.")
     # These nobody expects.
-    for name in ("a.png", "b.png", "c.doc", ".hidden", "d", "~$report.docx"):
+    for name in ("a.png", "b.png", "c.doc", ".hidden", "d", "~$report.docx", ".a.pdf.icloud", ".a.png.icloud"):
         (folder / name).write_bytes(b"\x00")
     (folder / "empty.txt").write_text("\n \n")
     (folder / "none.md").write_bytes(b"")
@@ -89,7 +89,7 @@ def test_what_of_a_folder_is_not_read_is_counted_and_named(folder, tmp_path, mon
     monkeypatch.setattr(os, "scandir", refusing)
     passages, reported = left_out(folder)
     assert [passage.id for passage in passages] == ["good.txt#1", "inside.txt#1"]
-    assert reported.passed_over == {"hidden": 3, ".png": 2, "empty": 2, ".doc": 1, "without a suffix": 1}
+    assert reported.passed_over == {"hidden": 4, ".png": 2, "empty": 2, ".doc": 1, "without a suffix": 1}
     said = {name.removeprefix(f"{folder}/").replace(f"{folder}/", "")[:90] for name in reported.names}
     assert {one for one in said if not one.startswith(("b\\", "ddd"))} == {
         "secret.txt is a link to a file outside, which is not followed",
@@ -99,9 +99,10 @@ def test_what_of_a_folder_is_not_read_is_counted_and_named(folder, tmp_path, mon
         "round.txt is a link that leads nowhere",
         "pipe.txt is no regular file",
         "closed cannot be opened: Permission denied",
+        ".a.pdf.icloud stands for a file that is only in iCloud: download it first",
     }
     assert any("\\udcff␛[31m.pdf cannot be read as PDF" in name for name in reported.names)
-    assert (reported.unread["with too long a path"], reported.unexpected) == (1, 9)
+    assert (reported.unread["with too long a path"], reported.unexpected) == (1, 10)
     assert read(folder / "secret.txt")[0].text == "The secret."
 
 
