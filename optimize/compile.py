@@ -163,6 +163,13 @@ def compile_program(
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
+    few = chosen.tuning and SETTLE not in chosen.grid and too_few(parts.train, parts.val)
+    # Few questions do not say what is better than what keqa ask does.
+    kept = program.as_asked if few and isinstance(program, KEQA) else {}
+    if kept:
+        program = program.deepcopy()
+        program.change(**kept)
+        chosen = replace(chosen, grid={**dict.fromkeys(kept, ()), **chosen.grid})
     before_first()
     sources = sources_of(program, parts, chosen, metric)
     if out is not None:
@@ -172,6 +179,9 @@ def compile_program(
     start.learned = program.learned.and_from(parts.train, parts.val)
     report = Report(chosen.optimizer_name, len(parts.train), len(parts.val), **chosen.costs, sources=sources)
     report.problems += parts.problems
+    if kept:
+        few_of = f"{len(parts.train) + len(parts.val)} questions are too few to choose how they are settled"
+        report.problems.append(f"{few_of}, {FEWEST} at least: what was not set is as keqa ask has it")
     where = None if folder is None else Path(folder)
     with ExitStack() as stack:
         place = where or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))

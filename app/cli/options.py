@@ -424,7 +424,8 @@ class AskedOptions:
             if make is not None:
                 asked = make(retriever, roles)
             elif program.program is None:
-                asked = KEQA(retriever, lms=roles, **{**as_it_comes(retriever, roles, settings), **settings})
+                asked = KEQA(retriever, lms=roles, **settings)
+                asked.change(**asked.as_asked)
             else:
                 asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
             refuse_idle(settings, asked)
@@ -461,16 +462,6 @@ def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
     """Refuse a chooser that nobody would ask."""
     if settings.get("chooser") is not None and getattr(program, "settle", "cascade") != "cascade":
         raise MisplacedOptionError("--chooser needs --settle cascade: no other way to settle asks it", "--chooser")
-
-
-def as_it_comes(retriever: Retriever, roles: Roles | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Over documents of one's own, where nothing was compiled; an LM trained on the papers' prompts is asked those."""
-    from keqa.programs.calls.predictor import trained_on_prompts
-    from keqa.programs.settings import as_asked
-
-    wanted = getattr(retriever, "own_documents", True) and not (roles and trained_on_prompts(roles.task))
-    cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"
-    return as_asked(cites=bool(cites)) if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

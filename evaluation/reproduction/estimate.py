@@ -25,6 +25,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.options import Options, Split, held_out
 from keqa.optimize.reference import Labeller
 from keqa.optimize.settling import too_few
+from keqa.optimize.tuning import SETTLE
 from keqa.programs.boundary.chooser import WAYS
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
@@ -149,7 +150,10 @@ def estimate_compilation(
     wants_draws = options["boundary"] and options["tuning"] and spec.method.name == "keqa"
     quizzes = sum(1 for _ in quizzes_of(questions.train)) if wants_draws else 0
     drawn = quizzes * options["boundary_tries"] if quizzes >= FEWEST_QUIZZES else 0
-    options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light"}
+    both = [*questions.train, *([] if shared else questions.val)]
+    # The few of a rehearsal choose no way to settle a question, and are not what makes them few.
+    grid = {} if too_few(both) else {SETTLE: ()}
+    options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light", "grid": grid}
     if options["optimizer"] not in ("bootstrap", "none"):
         options["optimizer"] = "none"
 
@@ -163,7 +167,6 @@ def estimate_compilation(
     task = bounds[models["task"]]
     bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
     # Each way to settle a question is asked all of them, and the few of the rehearsal choose none.
-    both = [*questions.train, *([] if shared else questions.val)]
     # Over documents of one's own memory alone is no answer, and what is asked without compiling is tried as well.
     program = make(spec, parts)
     ways: list[dict[str, Any]] = [{"settle": way} for way in WAYS]

@@ -201,11 +201,13 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
     # 75 questions by the rehearsal of five; five draws of 50 quizzes; and three ways.
     assert calls("keqa", many[:50], many[50:]) == {"m": [24 + 250 + 300, 24 + 250 + 600], "j": [12, 12 + 3]}
     asked = {"boundary": False, "embedder": None, "training": {}, "budget": "light", "optimizer": "none"}
+    asked["grid"] = {"settle": ()}
     options = {**given, **asked}
     assert rehearsed == [(["0", "1", "2", "3"], ["50"], metric, options) for metric in (1.0, 0.25)]
     assert ways == [({"settle": way}, 60) for way in ("draft", "reading", "quizzes")]
     # Too few questions to choose by how to settle them, and no boundary; then too few quizzes, and both parts together.
     assert calls("keqa", many[:24], many[:24], boundary=False) == {"m": [12, 12], "j": [6, 6]}
+    assert rehearsed[0][3]["grid"] == {}
     assert ([one[1] for one in rehearsed], ways) == ([None, None], [])
     assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0 + 300, 15.0 + 600]
     assert [one[3]["optimizer"] for one in rehearsed] == ["bootstrap"] * 2
