@@ -12,7 +12,6 @@ from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
-from keqa.storage.redaction import visible
 
 if TYPE_CHECKING:
     import dspy
@@ -419,7 +418,7 @@ class AskedOptions:
             roles = models.roles(cache=not program.no_cache, **calling)
             from keqa.lms import check_reachable
             from keqa.programs.keqa import KEQA
-            from keqa.programs.saving import load
+            from keqa.programs.saving import learned_of_another, load
 
             if make is not None:
                 asked = make(retriever, roles)
@@ -434,28 +433,6 @@ class AskedOptions:
         for said in filter(None, (promise, learned_of_another(asked))):
             warn(said)
         return asked, retriever, roles
-
-
-def learned_of_another(program: Program) -> str:
-    """What to say where a boundary model learned what another language model knows than the one that is asked."""
-    from keqa.programs.fingerprint import lm_spec
-    from keqa.programs.keqa import KEQA
-
-    # One reading asks no gate, nor does what searches for every quiz.
-    if not isinstance(program, KEQA) or program.settle == "reading" or not program.examine:
-        return ""
-    learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
-    asked = lm_spec(program.examination.quiz.lm)["model"]
-    if not learned or _checkpoint(str(learned)) == _checkpoint(asked):
-        return ""
-    return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
-
-
-def _checkpoint(model: str) -> str:
-    """What stays of a model's name whoever serves it: the fingerprint of weights that are here, else its last part."""
-    from keqa.lms.factory import IN_PROCESS
-
-    return model.rpartition("@" if model.partition("/")[0] in IN_PROCESS else "/")[2]
 
 
 def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
