@@ -24,6 +24,8 @@ ASKED = "Where is the town of Isburg?"
         ("It seems that the answer is Berlin.", "Berlin"),
         ("It is in Berlin, as stated in document 12.", "It is in Berlin"),
         ("Berlin (Source: Passage 1)", "Berlin"),
+        ("It was Thomas Edwin.", "Thomas Edwin"),
+        ("He was John F. Kennedy Jr.", "John F. Kennedy Jr."),
         ("Berlin 【1†source】", "Berlin"),
         ("Berlin\n\nThis is stated in the documents.", "Berlin"),
         ("Great question! Berlin. I hope this helps! Let me know if you have any other questions.", "Berlin"),
@@ -97,6 +99,8 @@ def test_what_stands_around_an_answer_is_no_part_of_it(reply, said):
         "The course, typically a long one",
         # Titles.
         "Believe Me, Xantippe",
+        "It Was Written",
+        "It was built by Ida Holm.",
         "The Answer Is Blowin' in the Wind",
         "Think, talk, act",
         "Given, West Virginia",
