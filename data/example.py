@@ -111,8 +111,6 @@ _KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop"
 _CERTAIN: Final = 3.0
 # “No. 5” is no verdict.
 _POLAR: Final = re.compile(r"(?:yes|no|true|false)(?:[.,!;:](?!\s*\d).*)?", re.IGNORECASE | re.DOTALL)
-# A solution whose last line is the answer, as GSM8K has it.
-_SOLUTION: Final = re.compile(r".*\n[ \t]*####([^\n]*\w[^\n]*)\s*\Z", re.DOTALL)
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
@@ -240,7 +238,9 @@ def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> 
     if is_missing(value):
         return ()
     if name == "answer" and isinstance(value, str):
-        value = _SOLUTION.sub(r"\1", value)
+        # Of a solution as GSM8K has it, the last line is the answer.
+        *solution, last = value.rstrip().rsplit("\n#### ", 1)
+        value = last if solution and "\n" not in last else value
     if isinstance(value, str) and value not in options:
         found = listed(value)
         if name != "answer":

@@ -84,9 +84,9 @@ def test_numbers_and_truth_values_become_text_and_whole_numbers_stay_whole():
 
 
 def test_of_a_solution_the_line_that_is_marked_is_the_answer():
-    answers = ("She sold 48/2 = <<48/2=24>>24.\n#### 72", "It has two parts.\n#### Setup\nRun it.", "#### 72")
+    answers = ("She sold 24.\n#### 72\r\n", "A\n#### Setup\n" + "Run it.\n" * 20_000, "#### 72")
     found = [as_example({"question": "How many?", "answer": answer}).answers for answer in answers]
-    assert found == [("72",), ("It has two parts. #### Setup Run it.",), ("#### 72",)]
+    assert found == [("72",), ("A #### Setup" + " Run it." * 20_000,), ("#### 72",)]
 
 
 @pytest.mark.parametrize("nothing", [float("nan"), np.float64("nan"), type("NAType", (), {})()])
