@@ -24,7 +24,7 @@ ASKED = "Where is the town of Isburg?"
         ("It seems that the answer is Berlin.", "Berlin"),
         ("It is in Berlin, as stated in document 12.", "It is in Berlin"),
         ("Berlin (Source: Passage 1)", "Berlin"),
-        ("It was Thomas Edwin.", "Thomas Edwin"),
+        ("Es war Österreich.", "Österreich"),
         ("He was John F. Kennedy Jr.", "John F. Kennedy Jr."),
         ("Berlin 【1†source】", "Berlin"),
         ("Berlin\n\nThis is stated in the documents.", "Berlin"),
@@ -153,7 +153,7 @@ def test_no_reply_takes_long(part):
     assert time.process_time() - start < 1
 
 
-@pytest.mark.parametrize("wording", ["The answer is Berlin.", "- Berlin"])
+@pytest.mark.parametrize("wording", ["The answer is Berlin.", "- Berlin", "It is Berlin."])
 @pytest.mark.parametrize("method", [keqa.KEQA, AlwaysRetrieve, ClosedBook])
 def test_what_is_stated_is_the_answer_of_every_method(scripted, retriever, method, wording):
     said = {"answer": wording}
