@@ -1,6 +1,5 @@
 """``keqa reproduce ks-llm``: the KS-LLM paper's experiments, with a language model of the user's or on the testbed."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +34,10 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
     design = paper("ks-llm")["experiments"]
     sets = [preset_questions(name, options.sample, design["sample"]) for name in named]
     if own.documents is not None:
-        _check_documents(own.documents, sets)
+        for file in (own.documents / f"{one.dataset}.jsonl" for one in sets):
+            if not file.is_file():
+                how = f"a folder with a file for each data set, which keqa documents --out {file} makes"
+                raise InputError(f"{file} is not there: --documents is {how}")
     settings = _distance(own.similarity) | {"top_k": _PASSAGES, "one_text": own.one_text} | design["settings"]
     lms = [models, *map(models.with_another, dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
@@ -73,16 +75,6 @@ def _documents(questions: Questions, out: Path, models: LanguageModels, options:
     if made.without:
         warn(f"{questions.dataset}: {len(made.without)} questions have no document, and fail in rows that read one")
     return file
-
-
-def _check_documents(folder: Path, sets: Sequence[Questions]) -> None:
-    """Refuse a folder that lacks the file of a set before any of them is asked."""
-    for file in (folder / f"{one.dataset}.jsonl" for one in sets):
-        if not file.is_file():
-            raise InputError(
-                f"{file} is not there: --documents is a folder with a file for each data set, which keqa documents "
-                f"--out {file} makes"
-            )
 
 
 def _distance(similarity: str | None) -> dict[str, Any]:
