@@ -45,7 +45,6 @@ from keqa.programs.calls.predictor import (
     prompts_of,
     refused,
 )
-from keqa.programs.fingerprint import lm_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
@@ -271,8 +270,8 @@ def learned_of_another(program: Program) -> str:
     if not isinstance(program, KEQA) or program.settle == "reading" or not program.examine:
         return ""
     learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
-    asked = lm_spec(program.examination.quiz.lm or dspy.settings.lm)["model"]
-    if not learned or asked is None or _checkpoint(str(learned)) == _checkpoint(asked):
+    asked = getattr(program.examination.quiz.lm or dspy.settings.lm, "model", None)
+    if not learned or not isinstance(asked, str) or _checkpoint(str(learned)) == _checkpoint(asked):
         return ""
     return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
 

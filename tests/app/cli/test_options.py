@@ -121,6 +121,7 @@ def test_a_boundary_model_of_the_same_language_model_is_known_whoever_serves_it(
     assert not warns("openai/Qwen/Qwen3-8B", "hosted_vllm/Qwen/Qwen3-8B")
     assert not warns("transformers/finetuned-1@ab", "transformers/program.lm@ab")
     assert not warns("openai/gpt-4o", "openai/gpt-4o-mini", examine=False)
+    assert not warns("openai/gpt-4o", object())
     # In Python, loading says it.
     with caplog.at_level("WARNING", "keqa.programs"):
         keqa.load("testbed", None, keqa.Roles(*[scripted(dict)[0]] * 3))
