@@ -138,14 +138,15 @@ class KEQA(Program):
     def as_asked(self) -> dict[str, Any]:
         """What ``keqa ask`` sets over documents of one's own where nothing was compiled, less what was set before.
 
-        A language model that was trained on the papers' prompts is asked those.
+        A language model that was trained on the papers' prompts is asked those, and a utility reference keeps its use.
         """
         chosen, retriever = self.settings, self.retriever
         lm = self.decomposition.decompose.lm or dspy.settings.lm
         if retriever is None or not getattr(retriever, "own_documents", True) or trained_on_prompts(lm):
             return {}
         found = models.as_asked(cites=chosen.cite or chosen.listwise or chosen.unanswered == "guess")
-        return {name: value for name, value in found.items() if name not in chosen.model_fields_set}
+        own = chosen.model_fields_set | (set() if self.reference is None else {"pick", "cite"})
+        return {name: value for name, value in found.items() if name not in own}
 
     @property
     def writes(self) -> bool:

@@ -289,7 +289,12 @@ def compile_command(
     refuse_idle(settings, uncompiled)
     if learning.no_tuning and isinstance(uncompiled, KEQA):
         # What is left alone is what keqa ask does.
-        parts = replace(parts, settings={**uncompiled.as_asked, **settings})
+        asks = uncompiled.as_asked
+        parts = replace(parts, settings={**asks, **settings})
+        if "pick" in asks and not learning.no_reference:
+            problems.append(
+                "it is left as keqa ask has it, which judges no passages (--pick) and has no utility reference"
+            )
     price.agree(spec, parts, questions, models.by_role, how, work=place, as_json=as_json)
     if roles is None:
         return

@@ -151,7 +151,7 @@ def estimate_compilation(
     quizzes = sum(1 for _ in quizzes_of(questions.train)) if wants_draws else 0
     drawn = quizzes * options["boundary_tries"] if quizzes >= FEWEST_QUIZZES else 0
     both = [*questions.train, *([] if shared else questions.val)]
-    # The few of a rehearsal choose no way to settle a question, and are not what makes them few.
+    # The whole may have enough questions to choose how they are settled where its rehearsal has few.
     grid = {} if too_few(both) else {SETTLE: ()}
     options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light", "grid": grid}
     if options["optimizer"] not in ("bootstrap", "none"):
@@ -176,7 +176,7 @@ def estimate_compilation(
 
 
 def _ways(program: KEQA) -> list[dict[str, Any]]:
-    """The ways to settle a question that a compilation asks all of them, of one reading each form."""
+    """What a compilation asks all questions: each way to settle them, and of one reading each form."""
     tried = values_to_try(program, {})
     if len(tried[SETTLE]) == 1:
         return []
