@@ -101,7 +101,6 @@ class ServedLM(dspy.LM):
                 if attempt == retries or not is_tried_again(error):
                     raise
                 wait = execution._delay(error, attempt)
-                # Where time is short, this alone says what it went by with.
                 _log.info("a call failed (%s) and is made again after %.0f seconds", type(error).__name__, wait)
                 await asyncio.sleep(wait)
         asked = kwargs.get("n", self.kwargs.get("n")) or 1

@@ -182,7 +182,7 @@ def compile_program(
     report.problems += parts.problems
     if kept:
         few_of = f"{len(parts.train) + len(parts.val)} questions are too few to choose how they are settled"
-        without = ", which judges no passages and has no utility reference" if "pick" in kept else ""
+        without = ", which has no utility reference" if "pick" in kept else ""
         report.problems.append(f"{few_of}, {FEWEST} at least: what was not set is as keqa ask has it{without}")
     where = None if folder is None else Path(folder)
     with ExitStack() as stack:

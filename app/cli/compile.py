@@ -292,9 +292,7 @@ def compile_command(
         asks = uncompiled.as_asked
         parts = replace(parts, settings={**asks, **settings})
         if "pick" in asks and not learning.no_reference:
-            problems.append(
-                "it is left as keqa ask has it, which judges no passages (--pick) and has no utility reference"
-            )
+            problems.append("it is left as keqa ask has it, which has no utility reference: --pick builds one")
     price.agree(spec, parts, questions, models.by_role, how, work=place, as_json=as_json)
     if roles is None:
         return

@@ -250,9 +250,8 @@ class FolderSync:
             problem = ""
             try:
                 async with self.changing:
-                    changed = await asyncio.to_thread(self.look)
-                if changed:
-                    log.info("the index was brought in step with its folder")
+                    if await asyncio.to_thread(self.look):
+                        log.info("the index was brought in step with its folder")
             except Exception as error:
                 problem = type(error).__name__
                 if problem != self._problem and isinstance(error, KeqaError):

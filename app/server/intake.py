@@ -27,10 +27,7 @@ class Intake:
     kinds: Sequence[str] = sorted(DOCUMENTS)
 
     def __init__(self, address: str, folder: Path, most: int, changing: asyncio.Lock | None = None) -> None:
-        """Take documents of so many bytes into a folder, and from there into the index of an address.
-
-        The lock is that of who else changes the index.
-        """
+        """Take documents of so many bytes into a folder and into an index; the lock is that of who else changes it."""
         self._address, self._folder, self.most = address, folder.resolve(), most
         self._lock = changing or asyncio.Lock()
 

@@ -194,8 +194,7 @@ def answer_of(value: object, question: str = "", choices: Sequence[str] = ()) ->
     One of the choices is itself: of code, quotation marks may tell two apart.
     """
     text = text_of(value)
-    bare = _BARE.fullmatch(text) and not NAMED.fullmatch(text)
-    return text if bare or text in choices else stated(text, question)
+    return text if (_BARE.fullmatch(text) and not NAMED.fullmatch(text)) or text in choices else stated(text, question)
 
 
 def refusing_empty(

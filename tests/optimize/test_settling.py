@@ -276,7 +276,6 @@ def test_by_too_few_questions_no_way_is_chosen(setting, compiled, monkeypatch):
     settings = [getattr(found.program, name) for name in ("draft", "settle", "expand", "pick", "read_together")]
     assert settings == [True, "cascade", 2, False, False]
     assert "24 questions are too few to choose how they are settled" in found.report.problems[-1]
-    # A utility reference keeps its use.
     world.program.reference = UtilityReference()
     assert [*world.program.as_asked] == ["draft", "settle", "read_together"]
 
