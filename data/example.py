@@ -237,6 +237,10 @@ def _texts(given: Mapping[str, Any], name: str, options: Sequence[str] = ()) -> 
     value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return ()
+    if name == "answer" and isinstance(value, str):
+        # Of a solution as GSM8K has it, the last line is the answer.
+        *solution, last = value.rstrip().rsplit("\n#### ", 1)
+        value = last if solution and "\n" not in last and re.search(r"\d", last) else value
     if isinstance(value, str) and value not in options:
         found = listed(value)
         if name != "answer":

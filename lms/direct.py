@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from dspy.utils.exceptions import LMServerError, LMTransportError
+from dspy.utils.exceptions import LMServerError, LMTimeoutError, LMTransportError
 
 from keqa.lms.faults import UNREADABLE
 from keqa.lms.loops import Listener, questions, requests
@@ -108,6 +108,19 @@ def _packaged() -> Set[str]:
     return found
 
 
+@asynccontextmanager
+async def within_time(limit: object, model: str) -> AsyncIterator[None]:
+    """Bounds the seconds until a reply is whole, where they have a limit."""
+    clock = asyncio.timeout(limit if isinstance(limit, int | float) else None)
+    try:
+        async with clock:
+            yield
+    except TimeoutError as error:
+        if not clock.expired():
+            raise
+        raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=model) from error
+
+
 async def complete(request: Mapping[str, Any], listener: Listener | None = None) -> Any:
     """Send a request, and read the reply as LiteLLM does; who listens hears it while it is written."""
     import aiohttp
@@ -123,8 +136,10 @@ async def complete(request: Mapping[str, Any], listener: Listener | None = None)
     key = request.get("api_key") or os.environ.get(f"{provider.upper()}_API_KEY")
     sending: dict[str, Any] = {"json": body, "headers": {"Authorization": f"Bearer {key}"} if key else None}
     url = f"{request['api_base'].rstrip('/')}/chat/completions"
+    # What LiteLLM's import takes longer is not the server's.
+    timed = within_time(request.get("timeout"), model)
     try:
-        async with _client() as client, client.post(url, **sending, allow_redirects=False) as response:
+        async with timed, _client() as client, client.post(url, **sending, allow_redirects=False) as response:
             status = response.status
             sent, written = await _received(response, listener)
     except ReplyTooLargeError as error:
@@ -138,6 +153,7 @@ async def complete(request: Mapping[str, Any], listener: Listener | None = None)
     if body_sent is None and written is not None:
         raise LMTransportError("the stream ended before the reply", model=model, provider=provider)
     if status != 200:
+        await loading
         raise _refused(status, sent, body_sent, response.headers, model)
     if not isinstance(body_sent, dict):
         text = "the server answered with what is no reply"

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import hashlib
+import logging
 import os
 import weakref
 from contextlib import suppress
@@ -15,10 +16,10 @@ from dspy.clients.call_result import CallResult
 from dspy.clients.engines.litellm_errors import litellm_errors
 from dspy.clients.errors import error_boundary
 from dspy.utils.callback import with_callbacks
-from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
+from dspy.utils.exceptions import LMConfigurationError, LMError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as
+from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, known_as, within_time
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.loops import Listener, questions, requests, streams_here, who_listens
 from keqa.storage.replies import bounded, quiet_litellm
@@ -29,6 +30,7 @@ EXAMPLES = (
     "local/smollm2, keqa/tiny"
 )
 KEYLESS = "no-key-needed"
+_log = logging.getLogger("keqa.lms")
 _SHORT_REPLIES = 2
 """After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
 
@@ -98,22 +100,18 @@ class ServedLM(dspy.LM):
             except LMError as error:
                 if attempt == retries or not is_tried_again(error):
                     raise
-                await asyncio.sleep(execution._delay(error, attempt))
+                wait = execution._delay(error, attempt)
+                _log.info("a call failed (%s) and is made again after %.0f seconds", type(error).__name__, wait)
+                await asyncio.sleep(wait)
         asked = kwargs.get("n", self.kwargs.get("n")) or 1
         if isinstance(replies, list) and asked > 1:
             self._short.number = self._short.number + 1 if len(replies) < asked else 0
         return replies
 
     async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
-        limit = kwargs.get("timeout", self.kwargs.get("timeout"))
-        limit = limit if isinstance(limit, int | float) else None
         try:
-            async with asyncio.timeout(limit):
-                with bounded():
-                    return await self._sent(prompt, messages, kwargs)
-        except TimeoutError as error:
-            _tell_of_failed()
-            raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=self.model) from error
+            with bounded():
+                return await self._sent(prompt, messages, kwargs)
         except LMError as error:
             # These two are of what is never sent, and DSPy reports what a reply took that holds nothing.
             if not (isinstance(error, LMConfigurationError | LMUnsupportedFeatureError) or error.provider_code == VOID):
@@ -128,11 +126,12 @@ class ServedLM(dspy.LM):
             return await self._directly(prompt, messages=messages, **kwargs)
         # Nothing before may have wrapped its clients.
         quiet_litellm()
-        if (listener := self._listener(kwargs)) is None or self.engine != "litellm":
-            return await super().acall(prompt, messages=messages, **kwargs)
-        listener(None)
-        with dspy.context(send_stream=_Drafts(listener), track_usage=True):
-            return await super().acall(prompt, messages=messages, **kwargs)
+        async with within_time(kwargs.get("timeout", self.kwargs.get("timeout")), self.model):
+            if (listener := self._listener(kwargs)) is None or self.engine != "litellm":
+                return await super().acall(prompt, messages=messages, **kwargs)
+            listener(None)
+            with dspy.context(send_stream=_Drafts(listener), track_usage=True):
+                return await super().acall(prompt, messages=messages, **kwargs)
 
     def _listener(self, kwargs: dict[str, Any]) -> Listener | None:
         """Who hears of a reply while it is written: of one alone, and of none whose probabilities are wanted."""

@@ -153,7 +153,7 @@ def compile_program(
         beside = {name: getattr(within, name) for name in ("report", "reflection_lm", "folder", "lm_folders")}
         return Compiled(_containing(program, within.program), nested=within.program, **beside)
     try:
-        chosen = Options(**options)
+        wanted = Options(**options)
     except TypeError as error:
         raise ConfigurationError(str(error).replace("Options.__init__", "keqa.compile")) from error
     given: list[Any] = [list(some) if isinstance(some, Iterator) else some for some in (trainset, valset)]
@@ -161,8 +161,16 @@ def compile_program(
     if metric is None:
         metric = f1 if getattr(program, "style", None) in (None, "auto", "short") else written_quality
     metric = as_metric(metric, trainset, valset)
-    parts = split(trainset, valset, chosen.seed)
-    chosen = _ready(program, chosen)
+    parts = split(trainset, valset, wanted.seed)
+    chosen = _ready(program, wanted)
+    few = chosen.tuning and SETTLE not in chosen.grid and too_few(parts.train, parts.val)
+    # Few questions do not say what is better than what keqa ask does.
+    asked = program.as_asked if few and isinstance(program, KEQA) else {}
+    kept = {name: value for name, value in asked.items() if name not in chosen.grid}
+    if kept:
+        program = program.deepcopy()
+        program.change(**kept)
+        chosen = _ready(program, replace(wanted, grid={**dict.fromkeys(kept, ()), **wanted.grid}))
     before_first()
     sources = sources_of(program, parts, chosen, metric)
     if out is not None:
@@ -172,6 +180,10 @@ def compile_program(
     start.learned = program.learned.and_from(parts.train, parts.val)
     report = Report(chosen.optimizer_name, len(parts.train), len(parts.val), **chosen.costs, sources=sources)
     report.problems += parts.problems
+    if kept:
+        few_of = f"{len(parts.train) + len(parts.val)} questions are too few to choose how they are settled"
+        without = ", which has no utility reference" if "pick" in kept else ""
+        report.problems.append(f"{few_of}, {FEWEST} at least: what was not set is as keqa ask has it{without}")
     where = None if folder is None else Path(folder)
     with ExitStack() as stack:
         place = where or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))

@@ -60,6 +60,8 @@ _UNSPACED_FRAME = re.compile(
     r"|(?:文書|資料|文章|本文|(?:提供された)?情報)に(?:よると|よれば)[、,\s]*"
     r"|(?:(?:这个|该|該|此)?(?:问题|問題)的?)?答案(?:是|为|為|：)\s*)+"
 )
+NAMED = re.compile(r"(?:[Ii]t|[Hh]e|[Ss]he|[Ee]s|[Ee]r|[Ss]ie) (?:is|was|ist|war) ([A-ZÀ-Þ\d]\S*(?: [A-ZÀ-Þ\d]\S*)*)")
+"""A sentence that says nothing but a name or a number."""
 # The point of a list that has one, and what is a quotation, code, bold or boxed as a whole.
 _BULLET = re.compile(r"(?:-\s+(?!\d)|[*•]\s+)")
 _LISTED = re.compile(r"[-*•+|#]|\d+[.)]\s")
@@ -103,6 +105,7 @@ def stated(text: str, question: str = "") -> str:
         return text
     if "\n" in said:
         return said
+    said = named[1] if (named := NAMED.fullmatch(said)) else said
     # The stop ended what is gone.
     said = said if said == text else without_stop(said)
     said = _BULLET.sub("", said, count=1) if _BULLET.match(said) else said

@@ -15,6 +15,7 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError, UnansweredError
+from keqa.programs.calls.predictor import trained_on_prompts
 from keqa.programs.calls.session import NoCopy, context, current, gather, note, report, within
 from keqa.programs.declared import Style, WaysOut
 from keqa.programs.earlier import key_of
@@ -132,6 +133,20 @@ class KEQA(Program):
     def declines(self) -> bool:
         """Whether nothing is answered that neither the language model knows nor the documents say."""
         return self.way_out != "guess"
+
+    @property
+    def as_asked(self) -> dict[str, Any]:
+        """What ``keqa ask`` sets over documents of one's own where nothing was compiled, less what was set before.
+
+        A language model that was trained on the papers' prompts is asked those, and a utility reference keeps its use.
+        """
+        chosen, retriever = self.settings, self.retriever
+        lm = self.decomposition.decompose.lm or dspy.settings.lm
+        if retriever is None or not getattr(retriever, "own_documents", True) or trained_on_prompts(lm):
+            return {}
+        found = models.as_asked(cites=chosen.cite or chosen.listwise or chosen.unanswered == "guess")
+        own = chosen.model_fields_set | (set() if self.reference is None else {"pick", "cite"})
+        return {name: value for name, value in found.items() if name not in own}
 
     @property
     def writes(self) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,10 +27,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
+import dspy
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.lms.factory import IN_PROCESS
 from keqa.programs.arguments import check
 from keqa.programs.calls.predictor import (
     LearnedQuestions,
@@ -51,7 +54,7 @@ from keqa.programs.saved_settings import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.retrievers.text import shown
 from keqa.storage.files import check_replaceable, check_writable, publish
-from keqa.storage.redaction import without_secrets
+from keqa.storage.redaction import visible, without_secrets
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
 if TYPE_CHECKING:
@@ -68,6 +71,7 @@ _OWNED = frozenset({_PROGRAM, _ENTRIES, _VECTORS})
 _LIMITS = {_PROGRAM: 32 << 20, _ENTRIES: 256 << 20, _VECTORS: 2 << 30}
 _MOST_ENTRIES = 500_000
 _SHIPPED = "testbed"
+_log = logging.getLogger("keqa.programs")
 _MOST_LISTED = 5
 
 
@@ -248,6 +252,8 @@ def load(
             program.reference = reference
         program.load_parts(state.predictors, dict(program.named_predictors()))
         program.learned = learned_from_json(state.learned)
+        if said := learned_of_another(program):
+            _log.warning(said)
         return program
     except ConfigurationError as error:
         if type(error) is not ConfigurationError or str(folder) in str(error):
@@ -256,6 +262,23 @@ def load(
     # Whatever a stranger wrote there, it is the program that is wrong and not the code that reads it.
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ConfigurationError(f"{where} is damaged, or a setting is wrong: {error!r:.200}") from error
+
+
+def learned_of_another(program: Program) -> str:
+    """What to say where a boundary model learned what another language model knows than the one that is asked."""
+    # One reading asks no gate, nor does what searches for every quiz.
+    if not isinstance(program, KEQA) or program.settle == "reading" or not program.examine:
+        return ""
+    learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
+    asked = getattr(program.examination.quiz.lm or dspy.settings.lm, "model", None)
+    if not learned or not isinstance(asked, str) or _checkpoint(str(learned)) == _checkpoint(asked):
+        return ""
+    return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
+
+
+def _checkpoint(model: str) -> str:
+    """What stays of a model's name whoever serves it: the fingerprint of weights that are here, else its last part."""
+    return model.rpartition("@" if model.partition("/")[0] in IN_PROCESS else "/")[2]
 
 
 def about(folder: str | Path) -> dict[str, Any]:

@@ -39,7 +39,8 @@ class Settings(declared.CommonSettings, BaseModel):
             raise refusal(error, hint, f"{method}: {name}", values.get(name)) from None
 
     def changed(self, changes: Mapping[str, Any], method: str) -> Self:
-        return self.read({**dict(self), **changes}, method)
+        own = {name: getattr(self, name) for name in self.model_fields_set}
+        return self.read({**own, **changes}, method)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Copies of a program have its gate and the like in common."""

@@ -86,6 +86,8 @@ def _options(
 
     # A reply that was cut off is asked for again, or reported with its question; DSPy's line would break progress bars.
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
+    # What is said in Python where a program is loaded, commands say above their progress bars.
+    logging.getLogger("keqa.programs").setLevel(logging.ERROR)
     # Whoever looks up what is set wants to see it all, with its place.
     if context.invoked_subcommand != "config":
         context.default_map = defaults(context)

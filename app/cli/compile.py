@@ -22,7 +22,6 @@ from keqa.cli.options import (
     KeqaOptions,
     LanguageModels,
     ModelOptions,
-    as_it_comes,
     lm_option,
     open_retriever,
     refuse_idle,
@@ -260,7 +259,6 @@ def compile_command(
     from keqa.lms import build_lm
     from keqa.optimize.options import Options
     from keqa.optimize.options import split as divided
-    from keqa.optimize.settling import FEWEST, too_few
 
     settings = options.settings()
     spec = _method_of(method, settings, models)
@@ -268,6 +266,7 @@ def compile_command(
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.parent / f"{out.name}.work"
     from keqa.programs.build import Parts, make, merged, own_of
+    from keqa.programs.keqa import KEQA
     from keqa.programs.saving import check_apart, check_place
 
     check_place(out)
@@ -285,16 +284,15 @@ def compile_command(
     folder = None if program is None else Path(program)
     questions = divided(trainset, valset, learning.seed)
     warn_of_many("", [*problems, *questions.problems])
-    unlearned = spec.method.kind == "keqa" and folder is None and not learning.no_tuning
-    few = unlearned and too_few(questions.train, questions.val)
-    # Few questions do not say what is better than what keqa ask does.
-    kept = as_it_comes(retriever, roles, settings) if few else {}
-    if kept:
-        few_of = f"{len(questions.train) + len(questions.val)} questions are too few to choose how they are settled"
-        problems.append(f"{few_of}, {FEWEST} at least: what was not set is as keqa ask has it")
-    settings, how = {**kept, **settings}, learning.arguments() | {"grid": dict.fromkeys(kept, ())}
-    parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
-    refuse_idle(settings, make(spec, parts))
+    how, parts = learning.arguments(), Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
+    uncompiled = make(spec, parts)
+    refuse_idle(settings, uncompiled)
+    if learning.no_tuning and isinstance(uncompiled, KEQA):
+        # What is left alone is what keqa ask does.
+        asks = uncompiled.as_asked
+        parts = replace(parts, settings={**asks, **settings})
+        if "pick" in asks and not learning.no_reference:
+            problems.append("it is left as keqa ask has it, which has no utility reference: --pick builds one")
     price.agree(spec, parts, questions, models.by_role, how, work=place, as_json=as_json)
     if roles is None:
         return

@@ -32,11 +32,16 @@ def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KS
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
     named = options.data or ([TESTBED] if models.lm is None else list(datasets("ks-llm")))
     design = paper("ks-llm")["experiments"]
+    sets = [preset_questions(name, options.sample, design["sample"]) for name in named]
+    if own.documents is not None:
+        for file in (own.documents / f"{one.dataset}.jsonl" for one in sets):
+            if not file.is_file():
+                how = f"a folder with a file for each data set, which keqa documents --out {file} makes"
+                raise InputError(f"{file} is not there: --documents is {how}")
     settings = _distance(own.similarity) | {"top_k": _PASSAGES, "one_text": own.one_text} | design["settings"]
     lms = [models, *map(models.with_another, dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
-    for place, name in enumerate(named):
-        questions = preset_questions(name, options.sample, design["sample"])
+    for place, (name, questions) in enumerate(zip(named, sets, strict=True)):
         file = _documents(questions, out, models, options, own)
         for number, one in enumerate(lms):
             # The sweeps of Table 2 and Figure 3 are the first LM's.
@@ -57,8 +62,6 @@ def _documents(questions: Questions, out: Path, models: LanguageModels, options:
     """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given."""
     name = f"{questions.dataset}.jsonl"
     if own.documents is not None:
-        if not (own.documents / name).is_file():
-            raise InputError(f"{own.documents / name} is not there: make it with keqa documents --out {name}")
         return own.documents / name
     testbed = questions.dataset == TESTBED
     kind: Literal["lm", "contexts", "index"] = "index" if options.index is not None or testbed else "lm"

@@ -12,7 +12,6 @@ from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
-from keqa.storage.redaction import visible
 
 if TYPE_CHECKING:
     import dspy
@@ -419,12 +418,13 @@ class AskedOptions:
             roles = models.roles(cache=not program.no_cache, **calling)
             from keqa.lms import check_reachable
             from keqa.programs.keqa import KEQA
-            from keqa.programs.saving import load
+            from keqa.programs.saving import learned_of_another, load
 
             if make is not None:
                 asked = make(retriever, roles)
             elif program.program is None:
-                asked = KEQA(retriever, lms=roles, **{**as_it_comes(retriever, roles, settings), **settings})
+                asked = KEQA(retriever, lms=roles, **settings)
+                asked.change(**asked.as_asked)
             else:
                 asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
             refuse_idle(settings, asked)
@@ -435,42 +435,10 @@ class AskedOptions:
         return asked, retriever, roles
 
 
-def learned_of_another(program: Program) -> str:
-    """What to say where a boundary model learned what another language model knows than the one that is asked."""
-    from keqa.programs.fingerprint import lm_spec
-    from keqa.programs.keqa import KEQA
-
-    # One reading asks no gate, nor does what searches for every quiz.
-    if not isinstance(program, KEQA) or program.settle == "reading" or not program.examine:
-        return ""
-    learned = getattr(getattr(program.gate, "model", None), "about", {}).get("lm")
-    asked = lm_spec(program.examination.quiz.lm)["model"]
-    if not learned or _checkpoint(str(learned)) == _checkpoint(asked):
-        return ""
-    return visible(f"what is known is judged by what {learned} knew, which is not {asked}: compile for that one")
-
-
-def _checkpoint(model: str) -> str:
-    """What stays of a model's name whoever serves it: the fingerprint of weights that are here, else its last part."""
-    from keqa.lms.factory import IN_PROCESS
-
-    return model.rpartition("@" if model.partition("/")[0] in IN_PROCESS else "/")[2]
-
-
 def refuse_idle(settings: Mapping[str, Any], program: Program) -> None:
     """Refuse a chooser that nobody would ask."""
     if settings.get("chooser") is not None and getattr(program, "settle", "cascade") != "cascade":
         raise MisplacedOptionError("--chooser needs --settle cascade: no other way to settle asks it", "--chooser")
-
-
-def as_it_comes(retriever: Retriever, roles: Roles | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Over documents of one's own, where nothing was compiled; an LM trained on the papers' prompts is asked those."""
-    from keqa.programs.calls.predictor import trained_on_prompts
-    from keqa.programs.settings import as_asked
-
-    wanted = getattr(retriever, "own_documents", True) and not (roles and trained_on_prompts(roles.task))
-    cites = settings.get("cite") or settings.get("listwise") or settings.get("unanswered") == "guess"
-    return as_asked(cites=bool(cites)) if wanted else {}
 
 
 def _needs_lm(index: str) -> str:

@@ -16,7 +16,6 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
-    learned_of_another,
     open_retriever,
     refuse_idle,
     setting_of,
@@ -33,6 +32,7 @@ from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, arguments_of, load_class, roles_of, takes
+from keqa.programs.saving import learned_of_another
 from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.files import check_writable
 

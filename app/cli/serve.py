@@ -135,6 +135,7 @@ def serve(
     answers = Answers(asked, retriever, roles.every, ServerLimits(**bounds))
     index, folder = program.index, server.documents
     sync = FolderSync(index, folder) if server.watch and index and folder else None
+    changing = None if sync is None else sync.changing
     if server.mcp:
         import asyncio
 
@@ -156,7 +157,7 @@ def serve(
         about=about_of(program, roles),
         story=cast("Story", server.story),
         conversations=Conversations(kept=keeps),
-        intake=Intake(index, folder, most) if server.add_documents and index and folder else None,
+        intake=Intake(index, folder, most, changing) if server.add_documents and index and folder else None,
         public_url=server.public_url,
     )
     with listen(server.host, server.port) as port:

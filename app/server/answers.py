@@ -222,6 +222,8 @@ class FolderSync:
         self._address, self._folder = address, folder
         self._seen: list[tuple[str, int, int]] | None = None
         self._problem = ""
+        # Held by who changes the index, which takes one change at a time.
+        self.changing = asyncio.Lock()
 
     def look(self) -> bool:
         """Look once; files are read only where their names, sizes or times are not those of the last look."""
@@ -247,8 +249,9 @@ class FolderSync:
         while True:
             problem = ""
             try:
-                if await asyncio.to_thread(self.look):
-                    log.info("the index was brought in step with its folder")
+                async with self.changing:
+                    if await asyncio.to_thread(self.look):
+                        log.info("the index was brought in step with its folder")
             except Exception as error:
                 problem = type(error).__name__
                 if problem != self._problem and isinstance(error, KeqaError):

@@ -26,10 +26,10 @@ class Intake:
 
     kinds: Sequence[str] = sorted(DOCUMENTS)
 
-    def __init__(self, address: str, folder: Path, most: int) -> None:
-        """Take documents of so many bytes into a folder, and from there into the index of an address."""
+    def __init__(self, address: str, folder: Path, most: int, changing: asyncio.Lock | None = None) -> None:
+        """Take documents of so many bytes into a folder and into an index; the lock is that of who else changes it."""
         self._address, self._folder, self.most = address, folder.resolve(), most
-        self._lock = asyncio.Lock()
+        self._lock = changing or asyncio.Lock()
 
     async def add(self, name: str, content: bytes) -> dict[str, Any]:
         """Add a document; what is wrong with it is said, and nothing of it is left then."""

@@ -122,11 +122,12 @@ def bound_memory() -> None:
 
 
 def log_to_stderr() -> None:
-    """Show the server's log on standard error, with times."""
+    """Show the server's log, and which calls are made again, on standard error, with times."""
     handler: logging.StreamHandler[Any] = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.handlers, log.propagate = [handler], False
-    log.setLevel(logging.INFO)
+    for one in (log, logging.getLogger("keqa.lms")):
+        one.handlers, one.propagate = [handler], False
+        one.setLevel(logging.INFO)
 
 
 BACKLOG = 128

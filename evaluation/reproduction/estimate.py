@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.options import Options, Split, held_out
 from keqa.optimize.reference import Labeller
 from keqa.optimize.settling import too_few
-from keqa.programs.boundary.chooser import WAYS
+from keqa.optimize.tuning import SETTLE, values_to_try
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
@@ -149,7 +150,10 @@ def estimate_compilation(
     wants_draws = options["boundary"] and options["tuning"] and spec.method.name == "keqa"
     quizzes = sum(1 for _ in quizzes_of(questions.train)) if wants_draws else 0
     drawn = quizzes * options["boundary_tries"] if quizzes >= FEWEST_QUIZZES else 0
-    options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light"}
+    both = [*questions.train, *([] if shared else questions.val)]
+    # The whole may have enough questions to choose how they are settled where its rehearsal has few.
+    grid = {} if too_few(both) else {SETTLE: ()}
+    options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light", "grid": grid}
     if options["optimizer"] not in ("bootstrap", "none"):
         options["optimizer"] = "none"
 
@@ -163,17 +167,24 @@ def estimate_compilation(
     task = bounds[models["task"]]
     bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
     # Each way to settle a question is asked all of them, and the few of the rehearsal choose none.
-    both = [*questions.train, *([] if shared else questions.val)]
-    # Over documents of one's own memory alone is no answer, and what is asked without compiling is tried as well.
     program = make(spec, parts)
-    ways: list[dict[str, Any]] = [{"settle": way} for way in WAYS]
-    if isinstance(program, KEQA) and program.declines:
-        ways = [*ways[1:], as_asked(cites=program.cite or program.listwise)]
-    for way in ways if options["tuning"] and spec.method.name == "keqa" and not too_few(both) else ():
+    for way in _ways(program) if isinstance(program, KEQA) and options["tuning"] and not too_few(both) else ():
         asked = estimate("", replace(spec, arguments={**spec.arguments, **way}), both, parts, models)
         for model, more in asked.bounds.items():
             bounds[model] = CostBounds(*map(total, zip(bounds[model], more, strict=True)))
     return Estimate("training", spec.label, len(questions.train), bounds)
+
+
+def _ways(program: KEQA) -> list[dict[str, Any]]:
+    """What a compilation asks all questions: each way to settle them, and of one reading each form."""
+    tried = values_to_try(program, {})
+    if len(tried[SETTLE]) == 1:
+        return []
+    found: list[dict[str, Any]] = [{SETTLE: way} for way in tried[SETTLE] if way in ("draft", "quizzes")]
+    forms = product(tried["reason"], tried["expand"]) if "reading" in tried[SETTLE] else ()
+    found += [{SETTLE: "reading", "reason": reason, "expand": expand} for reason, expand in forms]
+    # Over documents of one's own what is asked without compiling is tried as well.
+    return [*found, as_asked(cites=program.cite or program.listwise)] if program.declines else found
 
 
 def _split(questions: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from keqa.lms.local.tokenizing import CONTROL_TOKEN
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import demos_of
-from keqa.programs.framing import stated
+from keqa.programs.framing import NAMED, stated
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.chat_format import MAX_ANSWER_CHARS, broken_up, sections, without_completed
@@ -177,7 +177,7 @@ COPIED = "CopiedDemonstrationError"
 _ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:)\s*+", re.IGNORECASE)
 _STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
 _SHORT = 200
-# Few words without a mark have nothing around them.
+# Few words without a mark have nothing around them, but for “It was”.
 _BARE = re.compile(r"\w[\w'’.-]*(?: [\w'’.-]+){0,2}")
 
 
@@ -194,7 +194,7 @@ def answer_of(value: object, question: str = "", choices: Sequence[str] = ()) ->
     One of the choices is itself: of code, quotation marks may tell two apart.
     """
     text = text_of(value)
-    return text if _BARE.fullmatch(text) or text in choices else stated(text, question)
+    return text if (_BARE.fullmatch(text) and not NAMED.fullmatch(text)) or text in choices else stated(text, question)
 
 
 def refusing_empty(

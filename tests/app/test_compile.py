@@ -104,11 +104,14 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert foreign not in again.err
 
 
-def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out):
-    said = tune().fine()
+@pytest.mark.parametrize("how", [(), ("--no-tuning",)])
+def test_from_few_questions_a_program_over_own_documents_settles_them_as_it_is_asked(tune, out, how):
+    said = " ".join(tune(*how).fine().split())
     settings = json.loads((out / "program.json").read_text())["settings"]
     assert [settings[name] for name in ("settle", "read_together", "expand")] == ["cascade", True, 3]
-    assert "8 questions are too few to choose how they are settled, 25 at least: what was not set is" in said
+    few = "8 questions are too few to choose how they are settled, 25 at least: what was not set is"
+    assert (few in said) == (not how)
+    assert "as keqa ask has it, which has no utility reference" in said
 
 
 def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
@@ -164,7 +167,7 @@ def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, tmp_path):
     records = [{**one, "context": []} for one in hotpot]
     (tmp_path / "hotpot" / "hotpot_train_v1.1.json").write_text(json.dumps(records))
     data = ("--data", f"nq:{tmp_path / 'nq.jsonl'}", "--data", f"hotpotqa:{tmp_path / 'hotpot'}", "--split", "train")
-    tune(*data, "--sample", 6, "--no-tuning", train=()).fine()
+    tune(*data, "--sample", 6, "--no-tuning", "--pick", train=()).fine()
     learned = json.loads((out / "program.json").read_text())["learned"]
     names = [name.split("/")[0] for name, _ in learned["train"] + learned["validation"]]
     assert (names.count("nq"), names.count("hotpotqa")) == (6, 6)

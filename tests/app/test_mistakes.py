@@ -113,7 +113,7 @@ MISTAKES = [
     ("reproduce kbm --judge-api-base http://x/v1", "--judge-api-base needs --judge-lm"),
     ("reproduce kbm --boundary nowhere.json --dry-run", "nowhere.json"),
     ("reproduce ks-llm --no-reference --train x", "--train, --no-reference is for keqa reproduce paper"),
-    ("reproduce ks-llm {lm} --data train.jsonl --documents own --similarity words", "train.jsonl.jsonl is not there"),
+    ("reproduce ks-llm {lm} --data train.jsonl --documents own", "train.jsonl.jsonl is not there: --documents"),
     ("reproduce ks-llm {lm} --data train.jsonl --similarity /nothing/there", "/nothing/there"),
     ("reproduce paper --similarity words", "--similarity is for keqa reproduce ks-llm, not for paper"),
     ("reproduce skills --similarity words", "--similarity is for the preset ks-llm"),

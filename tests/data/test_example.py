@@ -83,6 +83,12 @@ def test_numbers_and_truth_values_become_text_and_whole_numbers_stay_whole():
     ]
 
 
+def test_of_a_solution_the_line_that_is_marked_is_the_answer():
+    answers = ("She sold 24.\n#### 72\r\n", "A\n#### Setup\n" + "Run it.\n" * 20_000, "#### 72")
+    found = [as_example({"question": "How many?", "answer": answer}).answers for answer in answers]
+    assert found == [("72",), ("A #### Setup" + " Run it." * 20_000,), ("#### 72",)]
+
+
 @pytest.mark.parametrize("nothing", [float("nan"), np.float64("nan"), type("NAType", (), {})()])
 def test_what_pandas_has_for_nothing_is_nothing(nothing):
     item = {"question": "Who?", "answer": "Ann", "answers": nothing, "choices": nothing, "id": nothing}

@@ -10,7 +10,7 @@ import pytest
 from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
-from keqa.lms import as_served, build_lm, supports_n
+from keqa.lms import as_served, build_lm, direct, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs import KEQA
 from keqa.programs.calls.call_cache import CallCache
@@ -60,13 +60,25 @@ def test_a_reply_that_comes_by_drops_ends_at_the_limit(model, awaited):
         assert time.monotonic() - start < 20
 
 
+def test_what_the_import_of_litellm_takes_is_not_the_servers_time(monkeypatch):
+    convert = direct._converter()
+    monkeypatch.setattr(direct, "_converter", lambda: time.sleep(1.5) or convert)
+    with failing("429", first=1) as server:
+        lm = built(server, num_retries=0, timeout=1.0)
+        with pytest.raises(dspy.LMRateLimitError):
+            ask(lm)
+        assert ask(lm).answer == "Oslo"
+
+
 @pytest.mark.parametrize(("kind", "form"), [("429", "seconds"), ("503", "date")])
-def test_the_wait_that_a_server_asks_for_is_kept(kind, form):
+def test_the_wait_that_a_server_asks_for_is_kept_and_logged(kind, form, caplog):
     asked = "2" if form == "seconds" else formatdate(time.time() + 4, usegmt=True)
-    with failing(kind, first=1, retry_after=asked) as server:
+    with failing(kind, first=1, retry_after=asked) as server, caplog.at_level("INFO", "keqa.lms"):
         assert ask(built(server, num_retries=1)).answer == "Oslo"
         first, second = server.calls
         assert second.started - (first.finished or 0) >= (2 if form == "seconds" else 1)
+    cause = "LMRateLimitError" if kind == "429" else "LMServerError"
+    assert f"a call failed ({cause}) and is made again after" in caplog.text
 
 
 @pytest.mark.parametrize("model", ROUTES)

@@ -13,6 +13,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.settling import Tried, Ways, cheapest_of_the_best, conflicts_in
 from keqa.optimize.tuning import BOUNDARY, GRID, Point
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
+from keqa.programs.reference.utility_reference import UtilityReference
 
 ONLY_WAYS = {name: () for name in GRID if name not in (BOUNDARY, "settle")}
 
@@ -284,6 +285,15 @@ def test_by_too_few_questions_no_way_is_chosen(setting, compiled, monkeypatch):
         "24 questions are too few to choose by between memory, reading and taking apart, 25 at least: quizzes stays"
     ]
     assert compiled(setting(Knows(), train=20, val=5), folder="more").program.settle == "draft"
+    # Over documents of one's own it is as keqa ask has it, but for what was set.
+    world = setting(KnowsAll(), train=20, val=4, expand=2)
+    world.program.retriever.own_documents = True
+    found = compiled(world, folder="own", grid={"expand": (), "read_together": ()})
+    settings = [getattr(found.program, name) for name in ("draft", "settle", "expand", "pick", "read_together")]
+    assert settings == [True, "cascade", 2, False, False]
+    assert "24 questions are too few to choose how they are settled" in found.report.problems[-1]
+    world.program.reference = UtilityReference()
+    assert [*world.program.as_asked] == ["draft", "settle", "read_together"]
 
 
 def test_what_is_set_by_the_user_is_left_alone(setting, compiled):

@@ -25,6 +25,8 @@ ASKED = "Where is the town of Isburg?"
         ("It seems that the answer is Berlin.", "Berlin"),
         ("It is in Berlin, as stated in document 12.", "It is in Berlin"),
         ("Berlin (Source: Passage 1)", "Berlin"),
+        ("Es war Österreich.", "Österreich"),
+        ("He was John F. Kennedy Jr.", "John F. Kennedy Jr."),
         ("Berlin 【1†source】", "Berlin"),
         ("Berlin\n\nThis is stated in the documents.", "Berlin"),
         ("Great question! Berlin. I hope this helps! Let me know if you have any other questions.", "Berlin"),
@@ -98,6 +100,8 @@ def test_what_stands_around_an_answer_is_no_part_of_it(reply, said):
         "The course, typically a long one",
         # Titles.
         "Believe Me, Xantippe",
+        "It Was Written",
+        "It was built by Ida Holm.",
         "The Answer Is Blowin' in the Wind",
         "Think, talk, act",
         "Given, West Virginia",
@@ -166,7 +170,7 @@ def program(request, retriever):
     return request.param(*([] if request.param is ClosedBook else [retriever("Berlin is a city.")]))
 
 
-@pytest.mark.parametrize("wording", ["The answer is Berlin.", "- Berlin"])
+@pytest.mark.parametrize("wording", ["The answer is Berlin.", "- Berlin", "It is Berlin."])
 def test_what_is_stated_is_the_answer_of_every_method(programmed, program, wording):
     record = programmed(program, stating(wording, ASKED, "Where is #1?"))[0](ASKED).record
     assert record.answer == "Berlin"

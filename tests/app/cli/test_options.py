@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import keqa
 from keqa.cli import ask, compile, evaluate, reproduce
 from keqa.cli.declare import given, invocation, with_groups
-from keqa.cli.options import LanguageModels, learned_of_another
+from keqa.cli.options import LanguageModels
 from keqa.programs.gates import BoundaryGate
+from keqa.programs.saving import learned_of_another
 
 app = typer.Typer()
 runner = CliRunner()
@@ -110,7 +111,7 @@ def test_a_group_may_be_made_of_groups_and_the_options_that_were_given_are_named
     assert shown["command"] == "keqa compare keqa --seed 2 --limit 3 --tries 7 --lm openai/m"
 
 
-def test_a_boundary_model_of_the_same_language_model_is_known_whoever_serves_it():
+def test_a_boundary_model_of_the_same_language_model_is_known_whoever_serves_it(scripted, caplog):
     def warns(learned, asked, *, examine=True):
         program = keqa.KEQA(None, examine=examine, gate=BoundaryGate(make_model(about={"lm": learned})))
         program.examination.quiz.lm = SimpleNamespace(model=asked)
@@ -120,3 +121,8 @@ def test_a_boundary_model_of_the_same_language_model_is_known_whoever_serves_it(
     assert not warns("openai/Qwen/Qwen3-8B", "hosted_vllm/Qwen/Qwen3-8B")
     assert not warns("transformers/finetuned-1@ab", "transformers/program.lm@ab")
     assert not warns("openai/gpt-4o", "openai/gpt-4o-mini", examine=False)
+    assert not warns("openai/gpt-4o", object())
+    # In Python, loading says it.
+    with caplog.at_level("WARNING", "keqa.programs"):
+        keqa.load("testbed", None, keqa.Roles(*[scripted(dict)[0]] * 3))
+    assert "by what keqa/tiny@" in caplog.text

@@ -11,6 +11,7 @@ from keqa.programs.records import QuestionRecord
 from keqa.retrievers.watching import WatchedRetriever
 from keqa.server import answers as watching
 from keqa.server.answers import Answers, FolderSync, in_step
+from keqa.server.intake import Intake
 from keqa.server.limits import ServerLimits
 
 
@@ -94,6 +95,16 @@ def test_a_folder_is_read_only_where_something_in_it_changed(documents, of_docum
     for _ in range(2):
         with pytest.raises(InputError, match="nothing would be left"):
             sync.look()
+
+
+async def test_what_the_page_adds_meanwhile_is_in_nobodys_way(documents, of_documents, monkeypatch, caplog):
+    monkeypatch.setattr(watching, "EVERY", 0.001)
+    sync = FolderSync(of_documents, documents)
+    intake = Intake(of_documents, documents, 1000, sync.changing)
+    async with in_step(sync):
+        for number in range(8):
+            await intake.add(f"{number}.txt", f"Elm {number} is young.".encode())
+    assert (caplog.text, keqa.open_index(of_documents).manifest.passages) == ("", 9)
 
 
 async def test_an_index_follows_its_folder_until_the_end(documents, of_documents, monkeypatch, caplog):

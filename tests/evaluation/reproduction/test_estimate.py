@@ -198,16 +198,21 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
 
     quizzes = [{"decomposition": [{"question": f"Q{n}?", "answer": "x"}]} for n in range(60)]
     many = as_examples({"question": f"{n}?", "answer": "x", "id": str(n), **quiz} for n, quiz in enumerate(quizzes))
-    # 75 questions by the rehearsal of five; five draws of 50 quizzes; and three ways.
-    assert calls("keqa", many[:50], many[50:]) == {"m": [24 + 250 + 300, 24 + 250 + 600], "j": [12, 12 + 3]}
+    # 75 questions by the rehearsal of five; five draws of 50 quizzes; and three ways, one of them in four forms.
+    assert calls("keqa", many[:50], many[50:]) == {"m": [24 + 250 + 600, 24 + 250 + 1200], "j": [12, 12 + 6]}
     asked = {"boundary": False, "embedder": None, "training": {}, "budget": "light", "optimizer": "none"}
+    asked["grid"] = {"settle": ()}
     options = {**given, **asked}
     assert rehearsed == [(["0", "1", "2", "3"], ["50"], metric, options) for metric in (1.0, 0.25)]
-    assert ways == [({"settle": way}, 60) for way in ("draft", "reading", "quizzes")]
+    readings = [
+        {"settle": "reading", "reason": reason, "expand": expand} for reason in (False, True) for expand in (0, 3)
+    ]
+    assert ways == [(way, 60) for way in ({"settle": "quizzes"}, {"settle": "draft"}, *readings)]
     # Too few questions to choose by how to settle them, and no boundary; then too few quizzes, and both parts together.
     assert calls("keqa", many[:24], many[:24], boundary=False) == {"m": [12, 12], "j": [6, 6]}
+    assert rehearsed[0][3]["grid"] == {}
     assert ([one[1] for one in rehearsed], ways) == ([None, None], [])
-    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0 + 300, 15.0 + 600]
+    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0 + 600, 15.0 + 1200]
     assert [one[3]["optimizer"] for one in rehearsed] == ["bootstrap"] * 2
     assert [one[1] for one in rehearsed] == [["19", "20", "21", "22"]] * 2
     assert calls("rag", many[:50], many[50:])["m"] == [24.0, 24.0]
@@ -215,7 +220,10 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
     parts.retriever.own_documents = True
     as_asked = {"draft": True, "settle": "cascade", "expand": 3, "pick": False, "read_together": True}
     calls("keqa", many[:50], many[50:])
-    assert ways == [(way, 60) for way in ({"settle": "reading"}, {"settle": "quizzes"}, as_asked)]
+    assert ways == [(way, 60) for way in ({"settle": "quizzes"}, *readings[:2], as_asked)]
+    # Who set how it is settled has no other way tried.
+    parts.settings["settle"] = "reading"
+    assert (calls("keqa", many[:50], many[50:])["m"], ways) == ([24 + 250, 24 + 250], [])
 
 
 def test_what_training_spent_earlier_counts_and_what_is_not_named_is_nothing(tmp_path, monkeypatch):
