@@ -209,6 +209,17 @@ _NEWER: dict[str, dict[str, Make]] = {
     "mbox": {
         f"{unit!r} repeated": _repeated(unit, "From 00:00 2024 ") for unit in ("\n\nFrom 00:00\n", "00:00 ", "\n")
     },
+    "ics": {
+        f"{unit!r} repeated": _repeated(unit, "BEGIN:VEVENT\nSUMMARY;X=")
+        for unit in ("\n ", ";a", '"', "\nBEGIN:VEVENT\nSUMMARY:a", "\nDTSTART:20240101T1")
+    },
+    "vcf": {
+        f"{unit!r} repeated": _repeated(unit, "BEGIN:VCARD\nN;QUOTED-PRINTABLE:")
+        for unit in ("=\n", "=41", ";", "\nQ:=")
+    },
+    "yml": {
+        f"{unit!r} repeated": _repeated(unit) for unit in ("password", "token: a1", "\nkey-", "a://b:", 'secret="1')
+    },
     "ipynb": {"lists": _repeated("["), "text": _repeated("\\n", '{"cells":[{"cell_type":"raw","source":"', '"}]}')},
 }
 _DEEP = {"deep properties": _nested("<a>", "</a>")}
