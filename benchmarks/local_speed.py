@@ -141,7 +141,7 @@ def main() -> None:
         if given.server:
             about = {"model": name, "precision": "as the server's"}
             rows += by_server(given.server[place], chosen, given.tokens, about)
-    show(questions, "One question to KEQA as it comes", digits=2)
+    show(questions, "One question to KEQA in the paper's form", digits=2)
     read = "read: what went through the model"
     show(rows, f"{given.prompts} prompts, {given.tokens} tokens written to each; {read}", digits=1)
 
