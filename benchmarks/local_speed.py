@@ -2,8 +2,8 @@
 
     python benchmarks/local_speed.py FOLDER... [--prompts 16] [--tokens 32] [--int8] [--server URL...]
 
-KEQA in the paper's form is asked one question of the testbed; what its calls read is counted against what stands in their
-prompts. Prompts of these calls, DSPy's with the fixed demonstrations, are then read and continued greedily in one
+KEQA in the paper's form is asked one question of the testbed; what its calls read is counted against what stands in
+their prompts. Prompts of these calls, DSPy's with the fixed demonstrations, are then read and continued greedily in one
 batch: by the decoder with the beginnings that they share and without, and by generate. A server is one of llama.cpp for
 each folder, with its weights and one slot, which is given the same tokens, one prompt after the other.
 """

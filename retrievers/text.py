@@ -397,6 +397,11 @@ def query_terms(query: str, *languages: str) -> list[str]:
     return list(dict.fromkeys(kept))[:MAX_QUERY_TERMS]
 
 
+def may_be_mistyped(term: str) -> bool:
+    """Whether a term is long enough to be searched for by terms like it: too many others have all but one letter."""
+    return len(term) >= 5 and term.isalpha()
+
+
 def stop_words(language: str) -> frozenset[str]:
     """Return the function words that a query in English or Chinese drops; other languages have lists in the engine."""
     return ENGLISH if language == "en" else ENGLISH | CHINESE

@@ -16,7 +16,15 @@ from typing import Any, Final
 from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Origin, Passage, unpacked
 from keqa.retrievers.manifest import EncoderSettings, Manifest, Numbers
-from keqa.retrievers.text import MAX_QUERY_TERMS, AnalyzerSettings, analyzer, clean_text, settings_for, stop_words
+from keqa.retrievers.text import (
+    MAX_QUERY_TERMS,
+    AnalyzerSettings,
+    analyzer,
+    clean_text,
+    may_be_mistyped,
+    settings_for,
+    stop_words,
+)
 
 MOST_HITS: Final = 10_000
 LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
@@ -152,6 +160,20 @@ def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any]
     asked = {"query": text, "analyzer": chain}
     matches = [{"match": {"text": asked}}, {"match": {"title": {**asked, "boost": settings.title_weight}}}]
     return {"query": {"bool": {"should": matches}}, **_ordered(k)}
+
+
+def mistyped_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any] | None:
+    """The request for the words of a query as mistyped, as the embedded index makes it, or None where none may be."""
+    words = dict.fromkeys(analyzer(settings.language, stem=False).analyze(clean_text(query)))
+    long = [one for one in words if may_be_mistyped(one) and one not in stop_words(settings.language)]
+    long = long[:MAX_QUERY_TERMS]
+    fields = [("text", 1.0), ("title", settings.title_weight)]
+    near = [
+        {"bool": {"should": [{"match": {f: {"query": one, "fuzziness": 1, "boost": boost}}} for f, boost in fields]}}
+        for one in long
+    ]
+    wanted = {"should": near, "minimum_should_match": (len(long) + 1) // 2}
+    return {"query": {"bool": wanted}, **_ordered(k)} if long else None
 
 
 def knn_body(vector: Iterable[float], k: int) -> dict[str, Any]:

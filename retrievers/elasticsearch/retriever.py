@@ -85,20 +85,33 @@ class ElasticsearchRetriever(SharedRetriever):
         limit = min(k, manifest.passages)
         if limit > mapping.MOST_HITS:
             raise InputError(f"Elasticsearch finds {mapping.MOST_HITS} passages at most for a question, not {k}")
-        found: list[list[Hit]] = [[] for _ in queries]
-        bodies: Iterable[dict[str, Any] | None]
-        bodies = (mapping.query_body(one, manifest.analyzer, limit) for one in queries)
         if encoder is not None:
             texts = [text if any(map(str.isalnum, text)) else "" for text in map(clean_text, queries)]
             rows = iter(encoder.queries(asked) if (asked := [*filter(None, texts)]) else ())
-            bodies = (mapping.knn_body(next(rows), limit) if text else None for text in texts)
-        # Vectors are not sent back; None is a query that has nothing to search for.
+            near = ((place, mapping.knn_body(next(rows), limit)) for place, text in enumerate(texts) if text)
+            found = self._found(manifest.data, near, limit, encoder.settings.similarity)
+            return [found.get(place, []) for place in range(len(queries))]
+        bodies = ((place, mapping.query_body(one, manifest.analyzer, limit)) for place, one in enumerate(queries))
+        found = self._found(manifest.data, bodies, limit)
+        mistyped = [
+            (place, mapping.mistyped_body(query, manifest.analyzer, limit))
+            for place, query in enumerate(queries)
+            if not found.get(place)
+        ]
+        found |= self._found(manifest.data, mistyped, limit)
+        return [found.get(place, []) for place in range(len(queries))]
+
+    def _found(
+        self, data: str, bodies: Iterable[tuple[int, dict[str, Any] | None]], limit: int, similarity: str | None = None
+    ) -> dict[int, list[Hit]]:
+        """The hits of each request, in a few calls; None is a query that has nothing to search for."""
+        found: dict[int, list[Hit]] = {}
+        # Vectors are not sent back.
         wanted = {"_source": list(mapping.PASSAGE)}
-        sent = ((place, body | wanted) for place, body in enumerate(bodies) if body is not None)
+        sent = ((place, body | wanted) for place, body in bodies if body is not None)
         while batch := dict(itertools.islice(sent, max(1, min(_BATCH, _BATCH_HITS // limit)))):
-            for place, hits in self._answers(manifest.data, batch).items():
-                kind = encoder.settings.similarity if encoder else None
-                scored = ((one["_source"], mapping.score_of(kind, float(one["_score"]))) for one in hits)
+            for place, hits in self._answers(data, batch).items():
+                scored = ((one["_source"], mapping.score_of(similarity, float(one["_score"]))) for one in hits)
                 found[place] = [Hit(mapping.passage_of(source), score) for source, score in scored]
         return found
 

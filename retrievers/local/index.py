@@ -33,7 +33,7 @@ from tantivy import Occur, Query
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k, unpacked
 from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, parse, parse_files, read_lines
-from keqa.retrievers.text import LANGUAGES, index_terms, language_of_text, query_terms, settings_for
+from keqa.retrievers.text import LANGUAGES, index_terms, language_of_text, may_be_mistyped, query_terms, settings_for
 from keqa.storage.untrusted import MissingFileError, read_json
 
 LOCK: Final = "lock"
@@ -41,8 +41,6 @@ DATA: Final = "data"
 META: Final = "meta.json"
 VECTORS: Final = "vectors-"
 MANIFEST_FILE: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
-# So many letters of a word and more; of a shorter one, too many others have all but one.
-_MISTYPED: Final = 5
 # An entry for each segment; an index has dozens.
 _LARGEST_META: Final = 16 << 20
 
@@ -357,7 +355,7 @@ class TantivyRetriever(SharedRetriever):
             k = min(k, manifest.passages)
             wanted = _any_of(exact, fields, terms)
             found = searcher.search(wanted, k + 1, count=False).hits
-            long = [term for term in terms if len(term) >= _MISTYPED and term.isalpha()]
+            long = [*filter(may_be_mistyped, terms)]
             if not found and long:
                 # They may be mistyped: a letter more, less or another, or two that changed places. One of several is in
                 # a passage by chance, as “points” is for “painted”.

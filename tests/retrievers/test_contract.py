@@ -657,6 +657,9 @@ def test_words_weigh_as_bm25_says_and_any_text_is_a_question(build, passages):
     retriever = open_index(build(passages))
     assert retriever.search("zebra zebra Zebras") == retriever.search("zebra")
     assert [ids(retriever.search(query, 1)) for query in ("The Who", 'Who said "zebra…? title:x^2')] == [["p3"], ["p4"]]
+    # Where no passage has a word of a query, its words may be mistyped.
+    mistyped = ("of zebar and strpies", "zera", "zebbrra", "zebar quarkk violette")
+    assert [ids(hits) for hits in retriever.search_many(mistyped)] == [["p4"], [], [], []]
     for more in ("stripes ? OR (" * 10_000, " ".join(f"w{n}" for n in range(20_000))):
         assert ids(retriever.search(f"zebra {more}", 1)) == ["p4"]
 

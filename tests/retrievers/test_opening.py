@@ -46,20 +46,6 @@ def test_folders_and_what_a_comma_joins(tmp_path, passages):
     assert parts_of(tmp_path / "never,built") == [str(tmp_path / "never,built")]
 
 
-def test_where_no_passage_has_a_word_of_a_query_its_words_may_be_mistyped(tmp_path, passages):
-    build_index(passages, tmp_path / "index")
-    found = open_index(tmp_path / "index")
-    assert [
-        [hit.passage.id for hit in found.search(query)]
-        for query in ("zebar strpies", "zera", "zebbrra", "zebar quarkk violette")
-    ] == [
-        ["p4"],
-        [],
-        [],
-        [],
-    ]
-
-
 def test_folders_with_an_at_sign(tmp_path, monkeypatch):
     (tmp_path / "a@b").mkdir()
     monkeypatch.chdir(tmp_path)
