@@ -14,6 +14,7 @@ distance of a border between two tokens.
 """
 
 import hashlib
+import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ class Decoder:
         self._firsts: list[torch.Tensor] = []
         self._place = SimpleNamespace()
         self._cache: Any = None
-        self._layers_in = _cache_class(model)
+        self._layers_in, self._cache_name = _cache_class(model), cache_argument(model)
         self._lengths = torch.zeros(max_rows, dtype=torch.long, device=self._device)
         self._last = torch.zeros(max_rows, dtype=torch.long, device=self._device)
         self._keep: torch.Tensor | None = None
@@ -284,7 +285,7 @@ class Decoder:
         return {tokens: _Reading(_row(cache, row, len(tokens)), logits[row]) for row, tokens in enumerate(prompts)}
 
     def _forward(self, ids: torch.Tensor, mask: Any, positions: torch.Tensor, cache: Any) -> torch.Tensor:
-        given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "past_key_values": cache}
+        given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, self._cache_name: cache}
         logits: torch.Tensor = self.model(**given, use_cache=True).logits
         return logits.float()
 
@@ -398,6 +399,11 @@ def draw(logits: torch.Tensor, settings: Sequence[DrawSettings], uniforms: Seque
 
 def _row(cache: Any, row: int, length: int) -> list[Pair]:
     return [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in cache.layers]
+
+
+def cache_argument(model: Any) -> str:
+    """The name by which a model is given its cache: before transformers 5.24 another one, which then warns."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 def _cache_class(model: Any) -> Any:

@@ -93,13 +93,13 @@ class PlainLlama(nn.Module):
         return self.lm_head
 
     def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor, **given: Any
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor, cache: Any, **_: Any
     ) -> SimpleNamespace:
         hidden = self.model["embed_tokens"](input_ids)
         turn = self._rotation(position_ids, hidden)
         layers: Any = self.model["layers"]
         for number, layer in enumerate(layers):
-            hidden = layer(hidden, attention_mask, turn, given["past_key_values"], number)
+            hidden = layer(hidden, attention_mask, turn, cache, number)
         return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
 
     def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> Pair:

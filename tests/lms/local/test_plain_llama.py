@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from keqa.lms.local.decoder import cache_argument
 from keqa.lms.local.plain_llama import Layers, PlainLlama, ReadLayer, load_plain, readable
 from keqa.lms.local.tokenizing import Texts
 from keqa.lms.local.weights import load_model
@@ -53,8 +54,9 @@ def test_logits_are_equal_to_the_last_bit(by_transformers, plain):
     }
     count = plain[1].config.num_hidden_layers
     with torch.inference_mode():
-        expected = by_transformers[1](**inputs, past_key_values=Cache(layers=[ReadLayer(None) for _ in range(count)]))
-        given = plain[1](**inputs, past_key_values=Layers([ReadLayer(None) for _ in range(count)]))
+        cache = {cache_argument(by_transformers[1]): Cache(layers=[ReadLayer(None) for _ in range(count)])}
+        expected = by_transformers[1](**inputs, **cache)
+        given = plain[1](**inputs, cache=Layers([ReadLayer(None) for _ in range(count)]))
     assert torch.equal(given.logits, expected.logits)
 
 
