@@ -12,8 +12,6 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Share, Steps, Temperature, Threshold, TopK, Tries, Weight, Word
 from keqa.programs.baselines.base import (
     ExaminingBaseline,
-    Reply,
-    asked_inputs,
     from_memory,
     from_passages,
     unanswered,
@@ -30,7 +28,7 @@ from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.uncertainty import wants_retrieval
 from keqa.programs.records import AnswerSource, fraction_text
-from keqa.programs.stage import RecordBuilder, Stage
+from keqa.programs.stage import RecordBuilder, Reply, Stage, asked_inputs
 from keqa.programs.stages.picking import merged, unjudged, verdict_on
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import (
