@@ -310,7 +310,9 @@ async def reply_from(
     shown, fields = list(passages), predictor.signature.input_fields
     beside = {"evidence": list(evidence), "triples": list(triples)}
     inputs = asked_inputs(asked, predictor) | {name: some for name, some in beside.items() if name in fields}
-    prediction = await ask(predictor, "answer", number, for_answer=True, fitting=shown, **how, **inputs)
+    # Nothing was found for a prompt without a place for it, of which DSPy would warn in each call.
+    how["fitting"] = shown if shown or "passages" in fields else None
+    prediction = await ask(predictor, "answer", number, for_answer=True, **how, **inputs)
     return Reply.of(prediction, asked, len(shown))
 
 
