@@ -32,16 +32,8 @@ Folders: TypeAlias = Path | Sequence[Path] | None
 class Parts:
     """What methods are made from.
 
-    Attributes:
-        retriever: The passages that all search.
-        lms: The language models that all ask; those of `dspy.settings` where None.
-        settings: Arguments for every method that has them; what is absent is the method's own default.
-        program: Folder of a compiled program, or of several; see `program_of`.
-        draws: Shared by the gates.
-        golds: For the oracle gate.
-        own: By a method's name, arguments for that one alone that take the place of its defaults.
-        embedder: The embedding model that compiled programs may open; see `keqa.load`.
-        prepare: Called with the specification of each program that is made, and the program, before it is asked.
+    `settings` are for every method that has them, `own` for single ones, by name; the gates share `draws`, and the
+    oracle has `golds`. Each program that is made is given to `prepare`, with its specification, before it is asked.
     """
 
     retriever: Retriever | None

@@ -92,10 +92,14 @@ class Examined(Draws):
         }
 
 
-def draw_identity(seed: int, asked: Question, position: int | str) -> int:
-    """The number that makes a draw itself: the same program asked the same quiz draws the same samples."""
+def settings_of_draw(
+    predictor: dspy.Predict, seed: int, asked: Question, position: int | str, temperature: float
+) -> dict[str, Any]:
+    """What makes a draw itself: the same program asked the same quiz draws the same samples."""
     key = json.dumps([seed, asked.question, asked.answer_type, list(asked.choices), position])
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
+    identity = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
+    seeded = {"seed": identity & 0x7FFFFFFF} if needs_seed(predictor.lm or dspy.settings.lm) else {}
+    return {"temperature": temperature, "rollout_id": identity, **seeded}
 
 
 async def means_the_same(
@@ -359,14 +363,11 @@ class Examination(Stage):
 
     async def _requested(self, found: Examined, position: int | str, count: int = 1) -> list[Draw]:
         """Draw with one request: fewer where the server gives fewer, none where each has to be drawn alone."""
-        identity = draw_identity(self.seed, found.asked, position)
-        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        config = settings_of_draw(self.quiz, self.seed, found.asked, position, self.temperature)
         if self.top_p is not None:
             config["top_p"] = self.top_p
         if count > 1:
             config["n"] = count
-        if needs_seed(self.quiz.lm or dspy.settings.lm):
-            config["seed"] = identity & 0x7FFFFFFF
         try:
             prediction = await self._sampled(found, config)
         except CallError as error:

@@ -6,6 +6,7 @@ These are: follow-up, quizzes, document from memory, answer, summary.
 import copy
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
@@ -274,6 +275,47 @@ def _has_text(prediction: Any) -> None:
         raise CallError("EmptyDocumentError", "the document was empty", unusable=True)
 
 
+@dataclass(frozen=True)
+class Reply:
+    """An answer, its reasoning where some was asked for, and how many of the passages fitted the context window."""
+
+    answer: str
+    reasoning: str = ""
+    read: int = 0
+
+    @classmethod
+    def of(cls, prediction: dspy.Prediction, asked: Question, read: int = 0) -> Self:
+        return cls(
+            answer_of(prediction.answer, asked.question, asked.choices), text_of(prediction.get("reasoning")), read
+        )
+
+
+def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
+    """The question as prompts take it; without its kind of answer where a predictor's prompt has no place for that."""
+    fields = asked.kind if predictor is None else predictor.signature.input_fields
+    return {"question": asked.question, **{name: value for name, value in asked.kind.items() if name in fields}}
+
+
+async def reply_from(
+    predictor: dspy.Predict,
+    asked: Question,
+    passages: Sequence[str],
+    number: int | None = None,
+    *,
+    evidence: Sequence[str] = (),
+    triples: Sequence[str] = (),
+    **how: Any,
+) -> Reply:
+    """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
+    shown, fields = list(passages), predictor.signature.input_fields
+    beside = {"evidence": list(evidence), "triples": list(triples)}
+    inputs = asked_inputs(asked, predictor) | {name: some for name, some in beside.items() if name in fields}
+    # Nothing was found for a prompt without a place for it, of which DSPy would warn in each call.
+    how["fitting"] = shown if shown or "passages" in fields else None
+    prediction = await ask(predictor, "answer", number, for_answer=True, **how, **inputs)
+    return Reply.of(prediction, asked, len(shown))
+
+
 class Answering(Stage):
     """Answers from picked knowledge (KEQA, section 3.4, RAG; KS-LLM, section 3.3)."""
 
@@ -281,35 +323,18 @@ class Answering(Stage):
 
     async def run(
         self,
-        about: Question,
+        asked: Question,
         passages: Sequence[str],
         *,
-        evidence: Sequence[str] = (),
-        triples: Sequence[str] = (),
-        number: int | None = None,
         predictor: dspy.Predict | None = None,
         streamed: bool = False,
-    ) -> tuple[str, str]:
-        """Answer from passages, best first, sentences and triples; of too many passages from the better half.
-
-        The second text is the reasoning before the answer, where the prompt asks for one.
-        """
-        asked = predictor or self.answer
-        beside: dict[str, Any] = {"evidence": list(evidence), "triples": list(triples)}
-        prediction = await ask(
-            asked,
-            "answer",
-            number,
-            for_answer=True,
-            fitting=list(passages),
-            # The papers' prompts are asked as their papers do.
-            uncopied=None if predictor is None else "answer",
-            streamed="answer" if streamed else None,
-            question=about.question,
-            **about.kind,
-            **{name: some for name, some in beside.items() if name in asked.signature.input_fields},
-        )
-        return answer_of(prediction.answer, about.question, about.choices), text_of(prediction.get("reasoning"))
+        **how: Any,
+    ) -> Reply:
+        """Answer from what `reply_from` takes, by another predictor than its own where one is given."""
+        # The papers' prompts are asked as their papers do.
+        how["uncopied"] = None if predictor is None else "answer"
+        how["streamed"] = "answer" if streamed else None
+        return await reply_from(predictor or self.answer, asked, passages, **how)
 
 
 class Reasoning(Answering):

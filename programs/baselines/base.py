@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, get_origin
 
@@ -17,35 +17,13 @@ from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor, prompt_of
-from keqa.programs.calls.texts import answer_of, text_of
 from keqa.programs.program import Program
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
-from keqa.programs.stage import RecordBuilder
+from keqa.programs.stage import RecordBuilder, Reply, asked_inputs, reply_from
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import AnswerQuestion, ReasonFromMemory, ReasonWithKnowledge
 from keqa.signatures.keqa import AnswerWithKnowledge
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An answer, its reasoning where some was asked for, and how many of the passages fitted the context window."""
-
-    answer: str
-    reasoning: str = ""
-    read: int = 0
-
-    @classmethod
-    def of(cls, prediction: dspy.Prediction, asked: Question, read: int = 0) -> Self:
-        return cls(
-            answer_of(prediction.answer, asked.question, asked.choices), text_of(prediction.get("reasoning")), read
-        )
-
-
-def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
-    """The question as prompts take it; without its kind of answer where a predictor's prompt has no place for that."""
-    fields = asked.kind if predictor is None else predictor.signature.input_fields
-    return {"question": asked.question, **{name: value for name, value in asked.kind.items() if name in fields}}
 
 
 @contextmanager
@@ -68,11 +46,7 @@ async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence
     if hits and "passages" not in predictor.signature.input_fields:
         prompt = predictor.signature.__name__
         raise ConfigurationError(f"{prompt} has no input passages: what was found would not be read; see from_memory")
-    inputs = asked_inputs(asked, predictor)
-    inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
-    passages = [hit.passage.rendered for hit in hits]
-    prediction = await ask(predictor, "answer", for_answer=True, fitting=passages, **inputs)
-    return Reply.of(prediction, asked, len(passages))
+    return await reply_from(predictor, asked, [hit.passage.rendered for hit in hits])
 
 
 async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:

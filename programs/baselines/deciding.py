@@ -12,25 +12,23 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Share, Steps, Temperature, Threshold, TopK, Tries, Weight, Word
 from keqa.programs.baselines.base import (
     ExaminingBaseline,
-    Reply,
-    asked_inputs,
     from_memory,
     from_passages,
     unanswered,
     verdicts,
 )
 from keqa.programs.boundary import BoundaryError, Judgement, LightModel
-from keqa.programs.calls.ask import DRAW, ask, needs_seed
+from keqa.programs.calls.ask import DRAW, ask
 from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.session import gather, in_thread, note, noted
 from keqa.programs.calls.texts import text_of
-from keqa.programs.examination import Examination, draw_identity, means_the_same
+from keqa.programs.examination import Examination, means_the_same, settings_of_draw
 from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.uncertainty import wants_retrieval
 from keqa.programs.records import AnswerSource, fraction_text
-from keqa.programs.stage import RecordBuilder, Stage
+from keqa.programs.stage import RecordBuilder, Reply, Stage, asked_inputs
 from keqa.programs.stages.picking import merged, unjudged, verdict_on
 from keqa.retrievers.base import Hit
 from keqa.signatures.baselines import (
@@ -134,10 +132,7 @@ class Rephrasing(Stage):
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
     async def _draw(self, asked: Question, position: str, temperature: float, seed: int) -> str:
-        identity = draw_identity(seed, asked, position)
-        config: dict[str, Any] = {"temperature": temperature, "rollout_id": identity}
-        if needs_seed(self.rephrase.lm or dspy.settings.lm):
-            config["seed"] = identity & 0x7FFFFFFF
+        config = settings_of_draw(self.rephrase, seed, asked, position, temperature)
         with noted("rephrase", "left the rephrasing out"):
             reply = await ask(self.rephrase, "rephrase", draws=DRAW, config=config, question=asked.question)
             return text_of(reply.rephrased)

@@ -11,10 +11,8 @@ from keqa.lms.local.tokenizing import cut_to_tokens
 from keqa.programs.arguments import Count, Word, whole
 from keqa.programs.baselines.base import (
     Baseline,
-    Reply,
     SearchingBaseline,
     answer_from,
-    asked_inputs,
     conclude,
     examined,
     from_memory,
@@ -27,7 +25,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import Predictor
 from keqa.programs.calls.session import NoCopy, in_thread, noted
 from keqa.programs.records import EvidenceSentence
-from keqa.programs.stage import RecordBuilder
+from keqa.programs.stage import RecordBuilder, Reply, asked_inputs
 from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.selection import Distance, DistanceMeter, nearest, triples_of
 from keqa.retrievers.base import Hit

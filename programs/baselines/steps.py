@@ -14,10 +14,8 @@ from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize
 from keqa.programs.arguments import Count, Probability, Steps, TopK
 from keqa.programs.baselines.base import (
-    Reply,
     SearchingBaseline,
     answer_from,
-    asked_inputs,
     conclude,
     search_record,
     unanswered,
@@ -31,7 +29,7 @@ from keqa.programs.calls.session import note, noted
 from keqa.programs.calls.texts import answer_of, says_nothing, text_of
 from keqa.programs.examination import means_the_same
 from keqa.programs.records import QuizRecord
-from keqa.programs.stage import Answering, RecordBuilder, Summarizing
+from keqa.programs.stage import Answering, RecordBuilder, Reply, Summarizing, asked_inputs
 from keqa.programs.stages.picking import merged
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import sentences
@@ -378,8 +376,8 @@ class SearChain(SearchingBaseline):
             return None
         passages = [hit.passage.rendered for hit in hits]
         with unanswered("verify"):
-            answer, _ = await self.answering.acall(Question(query), passages, number=number)
-        return None if is_abstention(answer) else str(answer)
+            answer: str = (await self.answering.acall(Question(query), passages, number=number)).answer
+        return None if is_abstention(answer) else answer
 
     async def _agree(self, query: str, own: str, read: str, number: int) -> bool:
         """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""

@@ -63,12 +63,8 @@ _CLAUSE = re.compile(r"\b(?:who|that|which|where|whose)\b")
 class Seen:
     """A question and what it has been answered so far.
 
-    Attributes:
-        question: As it was asked.
-        chain: The reasoning of the answer from memory.
-        answers: From memory, after one reading, and from its quizzes, as far as there are any yet; one at least.
-        probability: Of the tokens of the answer from memory, normalised by length.
-        further: Other answers from memory, which were asked for in the same way or in another.
+    The answers are those from memory, of which the `chain` is the reasoning and the probability that of its tokens,
+    after one reading, and from quizzes, as far as there are any yet; `further` ones are from memory as well.
     """
 
     question: str
@@ -277,13 +273,7 @@ def _hashed(terms: Sequence[str]) -> NDArray[Any]:
 
 
 class Choice(NamedTuple):
-    """What to do after a step.
-
-    Attributes:
-        believed: The answer that is most probably right.
-        right: How probably each answer is.
-        onward: What asking on is worth, its cost taken off; None where there is nothing to ask on.
-    """
+    """The most probably right answer, how probably each is, and what asking on is worth, where there is more to ask."""
 
     believed: Way
     right: tuple[float, ...]

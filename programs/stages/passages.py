@@ -288,14 +288,14 @@ class PassageReading:
             weighed = self.settings.arbiter is not None and asked.found is not None
             streamed = asked.whole and documents is None and not weighed
             asking = {"number": number, "predictor": own, "streamed": streamed}
-            answer, reasoning = await self.answering.acall(asked.what, read, **knowledge, **asking)
+            reply = await self.answering.acall(asked.what, read, **knowledge, **asking)
         except CallError as error:
             judged = any(one.verdict in ("helpful", "not helpful") for one in asked.passages)
             self._take_for_none(asked, error, even_if_mute=judged)
             return None
-        answer = self._bare(asked, str(answer), passages)
-        if reasoning:
-            asked.fields["reasoning"] = reasoning
+        answer = self._bare(asked, reply.answer, passages)
+        if reply.reasoning:
+            asked.fields["reasoning"] = reply.reasoning
         if asked.is_answered_by(answer):
             await self._check(asked, answer, passages)
         return answer

@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from keqa.metrics.accuracy import agrees, consistency_label, contains_answer, holds_answer, mastery
+from keqa.metrics.utility import utility
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,12 @@ def test_what_gold_answers_say_of_two_answers(first, second, answer_type, label)
 )
 def test_whether_what_was_selected_holds_the_answer(texts, golds, answer_type, held):
     assert holds_answer(texts, golds, answer_type) is held
+
+
+@pytest.mark.parametrize(
+    ("with_candidate", "without", "label"),
+    # Rounding is no utility.
+    [(1.0, 0.0, 1), (0.5, 0.25, 1), (0.5, 0.5, 0), (0.4, 0.8, -1), (0.1 + 0.2, 0.3, 0), (0.55, 0.5, 1)],
+)
+def test_the_three_cases_of_the_equation(with_candidate, without, label):
+    assert utility(with_candidate, without) == label

@@ -18,7 +18,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, within
-from keqa.programs.examination import Examination, Examined, draw_identity
+from keqa.programs.examination import Examination, Examined, settings_of_draw
 from keqa.programs.gate import Draw
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
@@ -250,11 +250,10 @@ def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
     (role, inputs, config), *singly = session.asked
     assert (role, inputs) == ("task", {"quiz": "Capital?", "answer_type": "short", "choices": ["a"]})
     about = Question("Capital?", "short", ["a"])
-    identity = draw_identity(4, about, "0+3")
-    assert config == {"temperature": 0.5, "rollout_id": identity, "top_p": 0.9, "n": 3}
-    assert [one["rollout_id"] for _, _, one in singly if "n" not in one] == [
-        draw_identity(4, about, place) for place, text in enumerate(answers) if text == "single"
-    ]
+    assert config == {**settings_of_draw(stage.quiz, 4, about, "0+3", 0.5), "top_p": 0.9, "n": 3}
+    drawn = [one["rollout_id"] for _, _, one in singly if "n" not in one]
+    places = [place for place, text in enumerate(answers) if text == "single"]
+    assert drawn == [settings_of_draw(stage.quiz, 4, about, place, 0.5)["rollout_id"] for place in places]
     noted = [(d.message, d.action, d.harmless) for d in session.degradations if "verdict" not in d.action]
     assert noted == notes
     assert {(d.stage, d.quiz) for d in session.degradations} <= {("examine", 7)}

@@ -19,23 +19,6 @@ OTHERS = {"AnswerQuiz": lambda i, c: {"answer": f"a{c.seed}"}, "AnswerQuestion":
 reply = Replies(**REPLIES | OTHERS)
 
 
-@pytest.fixture
-def roles(scripted):
-    made = {role: scripted(reply) for role in ("task", "consistency", "utility")}
-    return SimpleNamespace(**{role: lm for role, (lm, _) in made.items()}), {r: e for r, (_, e) in made.items()}
-
-
-def test_copies_share_language_models_retriever_and_bound(roles, retriever):
-    lms, _ = roles
-    program = KEQA(retriever("text"), lms=lms)
-    for copied in (program.deepcopy(), program.reset_copy()):
-        assert copied.summarizing.summarize.lm is lms.task
-        assert copied.picking.judge.lm is lms.utility
-        assert copied.summarizing.summarize is not program.summarizing.summarize
-        assert copied.bound is program.bound
-        assert copied(question="Who is it?").answer == "Ann"
-
-
 def test_the_predictor_of_a_gate_starts_empty_where_it_was_not_saved():
     asking = KEQA(None, gate=ConfidenceGate())
     saved = asking.dump_state()

@@ -40,7 +40,9 @@ def check(module: Any, engines: Any) -> None:
 @pytest.mark.parametrize("change", ["none", "deepcopy", "reset_copy", "load_state", "load"])
 def test_a_nested_program_asks_its_own_language_models(engines, nesting, change, tmp_path):
     if change in ("deepcopy", "reset_copy"):
-        nesting = getattr(nesting, change)()
+        program, nesting = nesting.qa, getattr(nesting, change)()
+        assert nesting.qa.summarizing.summarize is not program.summarizing.summarize
+        assert (nesting.qa.bound, nesting.qa.retriever) == (program.bound, program.retriever)
     elif change == "load_state":
         nesting.load_state(nesting.dump_state())
     elif change == "load":

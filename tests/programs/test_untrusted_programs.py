@@ -27,7 +27,6 @@ from keqa.programs.baselines.reading import KSLLM
 from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving import about
 from keqa.programs.stage import Decomposition
 
 HUB = "stranger/embedder"
@@ -265,21 +264,6 @@ def test_every_file_is_a_plain_one_of_the_folder_and_no_larger_than_what_is_read
     with (folder / name).open("wb") as stream:
         stream.truncate(1 << 42)
     refused(folder, "the most that is read")
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        ('{"a":' * 100_000, "nested too deeply|cannot be read"),
-        ('{"format": NaN}', "cannot be read"),
-        ('{"tries": 1, "tries": 2}', "the key 'tries' is there twice"),
-    ],
-)
-def test_json_that_is_deep_is_no_number_or_names_a_key_twice_is_refused(folder, content, told):
-    (folder / "program.json").write_text(content)
-    refused(folder, told)
-    with pytest.raises(KeqaError):
-        about(folder)
 
 
 def with_file(folder: Path, name: str, content: bytes):

@@ -40,21 +40,6 @@ async def test_an_empty_answer_is_a_failure(scripted):
     assert (caught.value.stage, caught.value.cause) == ("answer", "EmptyAnswerError")
 
 
-async def test_a_prompt_without_a_place_for_passages_is_not_asked_to_read_any():
-    with pytest.raises(ConfigurationError, match="AnswerQuestion has no input passages"):
-        await Session(CallLimiter(1), blocking=False).run(
-            from_passages(dspy.Predict(AnswerQuestion), ASKED, hits("one"))
-        )
-
-
-async def test_where_nothing_was_found_a_prompt_without_a_place_for_passages_answers(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
-    predictor = dspy.Predict(AnswerQuestion)
-    predictor.lm = lm
-    reply = await Session(CallLimiter(1), blocking=False).run(from_passages(predictor, ASKED, []))
-    assert reply == Reply("Ann")
-
-
 class Careless(Baseline):
     """Asks a predictor that has no role, or writes no answer."""
 
@@ -69,26 +54,25 @@ class Careless(Baseline):
             await from_memory(self.answer, asked)
 
 
-def test_a_predictor_without_a_role_is_named(programmed):
-    program, _ = programmed(Careless(asks=True), lambda name, inputs, config: {"answer": "Ann"})
+def test_a_predictor_without_a_role_is_named_and_a_method_that_writes_no_answer_has_failed(programmed):
+    asking, silent = (programmed(Careless(asks=asks), lambda *_: {"answer": "Ann"})[0] for asks in (True, False))
     with pytest.raises(ConfigurationError, match="the predictor of AnswerQuestion has no role"):
-        program("Who?")
-
-
-def test_a_method_that_writes_no_answer_has_failed(programmed):
-    program, _ = programmed(Careless(), lambda name, inputs, config: {"answer": "Ann"})
+        asking("Who?")
     with pytest.raises(UnansweredError, match="careless wrote no answer") as caught:
-        program("Who?")
+        silent("Who?")
     assert (caught.value.record.answer_source, caught.value.record.failure.cause) == ("failed", "NoAnswerError")
 
 
-async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):
+async def test_a_prompt_is_given_what_it_has_a_place_for(caplog):
     session = Session(CallLimiter(1), blocking=False)
     from_question = dspy.Predict("question -> answer")
     from_knowledge = dspy.Predict("question, passages: list[str] -> answer")
     for predictor in (from_question, from_knowledge):
-        predictor.set_lm(DummyLM([{"answer": "Ann"}]))
+        predictor.set_lm(DummyLM([{"answer": "Ann"}] * 2))
     assert await session.run(from_memory(from_question, ASKED)) == Reply("Ann")
+    assert await session.run(from_passages(from_question, ASKED, [])) == Reply("Ann")
+    with pytest.raises(ConfigurationError, match="StringSignature has no input passages"):
+        await session.run(from_passages(from_question, ASKED, hits("one")))
     assert await session.run(from_passages(from_knowledge, ASKED, hits("one"))) == Reply("Ann", read=1)
     # DSPy warns of each input that a signature does not have, in each call.
     assert not caplog.records

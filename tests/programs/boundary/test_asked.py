@@ -195,10 +195,7 @@ def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(w
         ({"lm": "../boundary.json.lm"}, "which is no folder beside it"),
         ({"lm": 3}, "boundary.json names a language model, which what is saved with a program may not"),
         ({"language": "no"}, "boundary.json cannot be used: language"),
-        ({"version": 9}, "boundary.json is a boundary model of another version"),
         ({"kind": ["finetuned"]}, "boundary.json is a boundary model of another version"),
-        ({"kind": "unheard of"}, "boundary.json is a boundary model of another version"),
-        ({"format": "f"}, "boundary.json is no boundary model"),
         ({"kind": "prompted"}, "boundary.json names a language model"),
     ],
 )

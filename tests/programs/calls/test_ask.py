@@ -278,6 +278,13 @@ def test_a_request_without_a_reply_counts_wherever_its_usage_is_reported():
     CallMeter(None).add_failed()
 
 
+def raised(error):
+    try:
+        raise error
+    except Exception as caught:
+        return caught
+
+
 CUT, WHOLE = SimpleNamespace(finish_reason="length"), SimpleNamespace(finish_reason="stop")
 
 
@@ -319,9 +326,11 @@ def test_a_reply_alone_ends_its_line_unless_it_was_cut_off(ending, only):
         (LMInvalidRequestError("temperature must be positive"), False),
         (LMServerError("context length exceeded"), False),
         (ValueError("odd"), False),
+        # Raised in a program, what a server or disk does is no fault of it.
+        *((raised(error), False) for error in (OSError("away"), TimeoutError("late"), RetrievalError("x"))),
     ],
 )
-def test_overflow_is_told_by_type_or_message(error, overflow):
+def test_what_can_be_degraded_around_and_whether_it_is_an_overflow(error, overflow):
     typed = typed_error(error)
     assert isinstance(typed, CallError)
     assert (typed.cause, typed.overflow) == (type(error).__name__, overflow)
@@ -353,13 +362,6 @@ def test_no_error_repeats_the_key_that_a_server_refused(kind, typed):
         assert "To fix" not in str(error)
 
 
-def raised(error):
-    try:
-        raise error
-    except Exception as caught:
-        return caught
-
-
 @pytest.mark.parametrize(
     "fault",
     [TypeError("x"), AttributeError("x"), KeyError("x"), NameError("x"), NotImplementedError(), AssertionError()],
@@ -370,11 +372,6 @@ def test_a_fault_in_a_program_surfaces_as_it_is(fault):
     unexpected = LMUnexpectedError("x")
     unexpected.__cause__ = raised(fault)
     assert typed_error(unexpected) is fault
-
-
-@pytest.mark.parametrize("error", [OSError("away"), TimeoutError("late"), RetrievalError("x"), LMServerError("x")])
-def test_what_a_server_or_disk_does_can_be_degraded_around(error):
-    assert isinstance(typed_error(raised(error)), CallError)
 
 
 def test_what_a_client_library_trips_over_is_what_a_server_sent():

@@ -32,27 +32,18 @@ TELLING = [
 ]
 
 
-@pytest.mark.parametrize("text", MARKERS + ANNOUNCED)
-def test_the_frame_of_an_answer_says_nothing(text):
-    assert says_nothing(text, brackets=False)
-    assert says_nothing(text)
-
-
-@pytest.mark.parametrize("text", BRACKETS)
-def test_nor_do_brackets_around_nothing(text):
-    assert says_nothing(text)
-    assert not says_nothing(text, brackets=False)
-
-
-@pytest.mark.parametrize("text", POINTERS)
-def test_nor_does_the_number_of_an_input(text):
-    assert says_nothing(text, numbered=True)
-    assert not says_nothing(text)
-
-
-@pytest.mark.parametrize("text", TELLING)
-def test_symbols_and_short_answers_say_something(text):
-    assert not says_nothing(text, numbered=True)
+@pytest.mark.parametrize(
+    ("text", "bare", "alone", "beside_numbers"),
+    [
+        *((text, True, True, True) for text in MARKERS + ANNOUNCED),
+        *((text, False, True, True) for text in BRACKETS),
+        *((text, False, False, True) for text in POINTERS),
+        *((text, False, False, False) for text in TELLING),
+    ],
+)
+def test_frames_brackets_around_nothing_and_numbers_of_inputs_say_nothing(text, bare, alone, beside_numbers):
+    found = says_nothing(text, brackets=False), says_nothing(text), says_nothing(text, numbered=True)
+    assert found == (bare, alone, beside_numbers)
 
 
 @given(st.text(alphabet="[]#`: \n"), st.sampled_from(["Oslo", "oslo", "7", "Ågot", "東京"]))

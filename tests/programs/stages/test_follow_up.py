@@ -42,7 +42,6 @@ def test_every_stage_is_asked_the_rewritten_question(scripted, retriever):
     ("rewritten", "cause", "message"),
     [
         ({"standalone": "  "}, "NoRephrasing", "no question was written"),
-        ({"standalone": "long " * 2000}, "NoRephrasing", "a question of 9,999 characters"),
         ("no {form", "AdapterParseError", ""),
         (RateLimitError("busy"), "LMRateLimitError", "busy"),
     ],
@@ -94,15 +93,6 @@ def test_its_document_is_that_of_the_question_as_it_was_asked(scripted, tmp_path
         record = AlwaysRetrieve(open_index(f"documents:{file}"))("Where was she born?", history=HISTORY).record
     assert record.standalone == "Where was Ann Lee born?"
     assert [(one.text, one.sentences) for one in record.passages] == [("She was born in Bo.", ["She was born in Bo."])]
-
-
-def test_without_demonstrations_it_shows_none_either(programmed):
-    shown = []
-    for demonstrations in (True, False):
-        program, engine = programmed(ClosedBook(demonstrations=demonstrations), reply)
-        program("Where was she born?", history=HISTORY)
-        shown.append(any("Who wrote Hamlet?" in prompt for prompt in engine.prompts))
-    assert shown == [True, False]
 
 
 def test_the_language_model_of_the_task_rewrites(scripted, retriever):

@@ -4,6 +4,7 @@ import json
 import threading
 
 import pytest
+from fixtures.replies import Replies
 
 import keqa
 from keqa.programs.citations import cited_in, cited_sentences, with_citations, without_citations
@@ -21,25 +22,16 @@ HOTELS = "Hotels are paid up to 120 euros a night."
 def replies(written, helpful=True, answer="UNKNOWN", support="no", quizzes=None):
     """A language model that writes what it is given; `written` may be a function of the inputs."""
 
-    def reply(name, inputs, config):
-        match name:
-            case "DecomposeQuestion":
-                return {"quizzes": json.dumps(quizzes or [inputs["question"]])}
-            case "AnswerQuiz" | "AnswerQuizIfSure":
-                return {"answer": "UNKNOWN"}
-            case "JudgeUtility":
-                return {"helpful": str(helpful)}
-            case "AnswerWithKnowledge" | "AnswerFromDocuments":
-                return {"answer": answer}
-            case "Summarize":
-                return {"explanation": "So.", "answer": answer}
-            case "JudgeSupport":
-                return {"support": support}
-            case "WriteAnswer" | "ListItems" | "CompareInTable":
-                return written(inputs) if callable(written) else written
-        raise AssertionError(name)
-
-    return reply
+    writes = written if callable(written) else lambda inputs: written
+    return Replies(
+        **dict.fromkeys(("WriteAnswer", "ListItems", "CompareInTable"), lambda inputs, config: writes(inputs)),
+        DecomposeQuestion=lambda i, c: {"quizzes": json.dumps(quizzes or [i["question"]])},
+        AnswerQuiz={"answer": "UNKNOWN"},
+        JudgeUtility={"helpful": str(helpful)},
+        AnswerWithKnowledge={"answer": answer},
+        Summarize={"explanation": "So.", "answer": answer},
+        JudgeSupport={"support": support},
+    )
 
 
 @pytest.fixture
@@ -384,29 +376,16 @@ def test_an_empty_list_is_not_in_the_documents(asked):
 
 
 def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
-    reply = replies(
-        {
-            "subjects": json.dumps(["Nile", "Thames"]),
-            "rows": json.dumps(
-                [
-                    "aspect | Nile [1] | Thames [2]",
-                    "length | 6,650 km [1] | 346 km [2]",
-                    "| end | the sea [1] | - |",
-                    "depth | 9 m [1] | 347 km [1]",
-                    "broken | 1",
-                ]
-            ),
-        }
-    )
-    prediction, _ = asked(
-        "Compare the Nile and the Thames.", "The Nile is 6,650 km long.", "The Thames is 346 km long.", reply=reply
-    )
+    rows = ["aspect | Nile [1] | Thames [2]", "length | 6,650 km [1] | 346 km [2]", "| end | the sea [1] | - |"]
+    rows += ["depth | 9 m [1] | 347 km [1]", "broken | 1"]
+    reply = replies({"subjects": json.dumps(["Nile", "Thames"]), "rows": json.dumps(rows)})
+    texts = "The Nile is 6,650 km long.", "The Thames is 346 km long."
+    prediction, _ = asked("Compare the Nile and the Thames.", *texts, reply=reply)
     assert prediction.text == "|  | Nile | Thames |\n| --- | --- | --- |\n| length | 6,650 km [1] | 346 km [2] |"
     assert prediction.record.written.table == [["", "Nile", "Thames"], ["length", "6,650 km [1]", "346 km [2]"]]
     assert ([note.cause for note in prediction.record.degradations], prediction.record.touched) == (["NoRow"], False)
-    assert [one.text for one in prediction.record.written.statements if not one.given] == [
-        *["the sea [1]", "9 m [1]", "347 km [1]"]
-    ]
+    left_out = [one.text for one in prediction.record.written.statements if not one.given]
+    assert left_out == ["the sea [1]", "9 m [1]", "347 km [1]"]
     assert len(sources_of(prediction.record)) == 2
 
 
