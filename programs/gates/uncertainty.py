@@ -197,8 +197,8 @@ class ConfidenceGate(LeaderGate):
 class PromptGate(LeaderGate):
     """Known where the LM says that it needs no retrieval: the baseline Prompt of KBM (section 3.2).
 
-    It is asked before any draw, in the words of Self-RAG's token Retrieve (`DecideRetrieval`); a known quiz is answered
-    by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
+    It is asked before any draw, in the words of Self-RAG's token Retrieve (`keqa.signatures.DecideRetrieval`); a known
+    quiz is answered by the largest cluster, however small. A verdict is no score, so the gate ranks nothing.
     """
 
     method = "gate-prompt"
