@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,10 +18,6 @@ from keqa.retrievers import Passage, read_corpus, readers
 from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import beside, common, formats
 from keqa.retrievers.readers.common import read_lines
-from keqa.retrievers.splitting import split_text
-
-# What is linear takes a second or two on a busy machine; what was cubic took hours, and the square of it a minute.
-SECONDS = 20
 
 
 def read(*paths, **options):
@@ -32,13 +27,6 @@ def read(*paths, **options):
 def left_out(*paths):
     corpus = read_corpus(paths, notice=lambda text: None)
     return list(corpus), corpus.left_out
-
-
-def seconds(work):
-    """What work costs, however busy the machine is."""
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
 
 
 @pytest.fixture
@@ -179,13 +167,6 @@ def test_more_than_a_hundred_are_counted():
     assert (reported.unexpected, len(reported.names), max(map(len, reported.names))) == (150, 100, 300)
     assert (len(reported.passed_over), reported.passed_over["of further kinds"]) == (21, 130)
     assert reported.lines(named=2)[-1] == "left out: 148 more"
-
-
-@settings(max_examples=at_most(40))
-@given(st.text(alphabet=" \n#-*.\"'[]()a1|>\t", min_size=1, max_size=6), st.sampled_from(["", "A b. ", "# ", "---\n"]))
-def test_splitting_takes_no_more_than_its_length(unit, before):
-    text = before + unit * (20_000 // len(unit))
-    assert seconds(lambda: [split_text(text), formats.read_markdown(text.encode(), None, print)]) < SECONDS
 
 
 @pytest.mark.parametrize(
