@@ -36,9 +36,6 @@ def folder(tmp_path):
     return tmp_path / "documents"
 
 
-GOOD = Passage("good.txt#1", "good", "A good note.")
-
-
 @pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.json.gz", "x.tsv", "x.pdf"])
 def test_a_pipe_is_never_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / name)
@@ -104,27 +101,6 @@ def test_text_that_looks_odd_is_text(tmp_path):
     assert "Basel" in passages[2].text
     assert passages[3:] == [Passage("my_notes.txt.gz#1", "my notes", "Packed.")] == read(tmp_path / "my_notes.txt.gz")
     assert not reported
-
-
-BINARY = [
-    *(start + b"text" * 100 for start in (b"\x89PNG\r\n\x1a\n", b"%PDF-1.7\n", b"PK\x03\x04", b"\x7fELF")),
-    b"text " * 1000 + b"\x00" + b"text " * 1000,
-    bytes(range(1, 9)) * 20 + b"text" * 100,
-    gzip.compress(b"text" * 100),
-]
-UNKNOWN = [b"\xff\xfea\x00b", b"caf\xe9 \x81\x8d", b"\xef\xbb\xbf\x81\x8d\xff"]
-
-
-def test_what_is_no_text_or_cannot_be_decoded_is_named_and_no_passage(folder):
-    for suffix in (".txt", ".md", ".html"):
-        for number, data in enumerate(BINARY):
-            (folder / f"binary{number}{suffix}").write_bytes(data)
-    for number, data in enumerate(UNKNOWN):
-        (folder / f"unknown{number}.txt").write_bytes(data)
-    passages, reported = left_out(folder)
-    assert passages == [GOOD]
-    assert reported.unread == {"binary": 21, "in an unknown encoding": 3}
-    assert reported.names[0].startswith(f"{folder}/binary0.html is no text but ")
 
 
 @pytest.mark.process
