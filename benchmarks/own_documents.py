@@ -208,14 +208,13 @@ def indexed(work: Path) -> Path:
 
 def run(lm: str | None, work: Path, given: Mapping[str, Any]) -> list[tuple[Asked, dict[str, Any]]]:
     """Ask the questions that are not asked yet: each with its record."""
-    index = indexed(work)
     os.environ.setdefault("OPENAI_API_KEY", "none")
     found = []
     with OpenAIServer(reply=reply) as server:
         how: dict[str, Any] = {"max_tokens": _MAX_TOKENS} if lm else {"api_base": server.api_base}
         for number in range(_BY_RULES if lm is None else 1):
             lms = keqa.build_roles(lm or f"openai/rules-{number}", **how)
-            program = keqa.KEQA(keqa.open_index(index), lms=lms, **given)
+            program = keqa.KEQA(keqa.open_index(indexed(work)), lms=lms, **given)
             found += recorded(program, QUESTIONS, work / f"run-{number}.jsonl", 1 if lm else 8)
     return found
 
@@ -260,14 +259,13 @@ def _plain(value: str) -> Any:
 
 def in_other_ways(work: Path) -> Iterator[dict[str, Any]]:
     """However it replies: what becomes of the questions that have an answer, and how many others are declined."""
-    index = indexed(work)
     ways = {"as asked for": worded("{answer}")}
     ways |= {way: worded(template) for way, template in _WAYS["wordings"].items()}
     ways |= {way: formatted(**parts) for way, parts in _WAYS["formats"].items()}
     for at, (way, rewrite) in enumerate(ways.items()):
         with OpenAIServer(reply=partial(rewritten, rewrite)) as server:
             lms = keqa.build_roles("openai/rules-0", api_base=server.api_base, api_key="none")
-            program = keqa.KEQA(keqa.open_index(index), lms=lms, **_AS_IT_COMES)
+            program = keqa.KEQA(keqa.open_index(indexed(work)), lms=lms, **_AS_IT_COMES)
             found = recorded(program, QUESTIONS, work / f"{at}.jsonl", 8)
         rows = [(asked.kind.startswith("none"), judged(asked, record)) for asked, record in found]
         told, untold = ([figures for none, figures in rows if none is unanswerable] for unanswerable in (False, True))
