@@ -103,9 +103,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 
-def recorded(
-    program: Any, asked: Sequence[Asked], out: Path, in_flight: int, limit: int | None = None
-) -> list[tuple[Asked, dict[str, Any]]]:
+def recorded(program: Any, asked: Sequence[Asked], out: Path, in_flight: int) -> list[tuple[Asked, dict[str, Any]]]:
     """Ask those with a question, and answers if it has any, that are not asked yet: each with its record."""
     from keqa import evaluate
 
@@ -115,7 +113,7 @@ def recorded(
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.
     random.Random(0).shuffle(rows)
-    evaluate(program, rows[:limit], out=out, in_flight=in_flight)
+    evaluate(program, rows, out=out, in_flight=in_flight)
     records = {int(line["id"]): line["record"] for line in read_lines(out) if line.get("record")}
     return [(asked[place], records[place]) for place in sorted(records)]
 

@@ -5,9 +5,9 @@
 
 PROGRAM is the folder of a compiled KEQA with a boundary model and a utility reference, by default the one that ships.
 Asked the same test questions of the testbed (beyond 200 those that the same generator draws) are KEQA as it comes; the
-program as it is (compiled); itself as it was before there were boundary models (before); and itself searching for every
-quiz (no-qke). --fresh SEED asks as many further questions about the same world, of another seed; --threshold adds the
-boundary model at another threshold; both may be given more than once. With --folder the same command resumes.
+program as it is (compiled); and itself searching for every quiz (no-qke). --fresh SEED asks as many further questions
+about the same world, of another seed; --threshold adds the boundary model at another threshold; both may be given more
+than once. With --folder the same command resumes.
 
 Ten draws are collected to the gold quizzes of the questions, by which the boundary model is checked, and the vote of
 five draws. Then the utility judge sees the passages found for the gold quizzes of so many questions (--judged), without
@@ -23,6 +23,7 @@ program is the one that ships; no question that it learned from is asked.
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -49,16 +50,6 @@ from keqa.storage.journal import Journal
 from keqa.testbed.testbed import Testbed, TestbedQuestion, WorldSettings
 from keqa.testbed.world import GOLD, World
 
-BEFORE = {
-    "threshold": "4/5",
-    "listwise": False,
-    "summarize_single": False,
-    "summarize_known": False,
-    "prefer_reliable": False,
-    "on_nothing_helpful": "largest_cluster",
-}
-"""The settings of the program as it was before there were boundary models."""
-
 TRIES = 10
 VARIANTS = {"no reference": "none", "random R'": "random", "R_u": "similar"}
 SWEPT = ("closed book", "always retrieve, reasoning", "KEQA", COMPILED)
@@ -84,14 +75,11 @@ def main() -> None:
             collected = collect(compiled, asked, tries=TRIES, store=journal, dataset="testbed", split="test")
         found = check_model(model, [collected])
         write_private(place / "model.json", json.dumps(model.written()).encode())
-        specs = [Spec(METHODS["keqa"], {}, "compiled"), Spec(METHODS["keqa"], BEFORE, "before")]
-        specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
+        specs = [Spec(METHODS["keqa"], {}, "compiled"), Spec(METHODS["keqa-no-qke"], {}, "no-qke")]
         specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
         plain, parts = Parts(retriever, roles), Parts(retriever, roles, program=Path(given.program))
         ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}
-        names = ("right", "auroc", "prr", "ece", "brier")
-        rows = ({"decides by": by, **{name: getattr(of, name) for name in names}} for by, of in ranked.items())
-        show(rows, f"{found.quizzes} quizzes")
+        show(({"decides by": by, **asdict(of)} for by, of in ranked.items()), f"{found.quizzes} quizzes")
         splits = {"test": (asked, place / "runs")}
         for seed in given.fresh:
             splits[f"more-{seed}"] = (testbed.more_questions(given.questions, seed), place / f"fresh-{seed}")

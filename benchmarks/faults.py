@@ -57,8 +57,7 @@ class Check:
     broken: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        more = [f"and {len(self.broken) - SHOWN:,} more"] if len(self.broken) > SHOWN else []
-        shown = "".join(f"\n      {one}" for one in [*self.broken[:SHOWN], *more])
+        shown = "".join(f"\n      {one}" for one in self.broken[:SHOWN])
         verdict = f"{len(self.broken):,} BROKEN" if self.broken else "kept"
         return f"  {self.promise:<58} {self.tested:>9,}  {verdict}{shown}"
 

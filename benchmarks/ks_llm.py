@@ -98,9 +98,7 @@ def main() -> None:
             means = map(_mean, zip(*found, strict=True))
             rows.append({"selected by": by, "distance": name, **dict(zip(heads, means, strict=True))})
         show(rows, f"{dataset}: {len(own)} questions, {fmean(len(one.sentences) for one in own):.1f} sentences each")
-        there = _mean(holds_answer(one.sentences, one.answers) for one in own)
         differing = sum(one != other for one, other in zip(chosen[EUCLID], chosen[COSINE], strict=True))
-        print(f"the answer stands in a sentence of {there or 0:.3f} of those that are not of yes or no")
         print(f"by MiniLM and the question, Euclid and cosine select other sentences at k=2 for {differing} questions")
         if given.lm:
             print(f"{given.lm} wrote no triple for {written.count([])} questions; the question selects there")

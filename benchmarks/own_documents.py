@@ -1,10 +1,12 @@
 """One's own documents: what is answered rightly, declined rightly and cited at the right place.
 
-    python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
+    python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …]
+    python benchmarks/own_documents.py --ways
 
 Makes the folder of a company that does not exist (`company/`: 26 files in nine formats and three languages), indexes
 it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models by rules
-answer. Finished questions are kept in the work folder, and a later start resumes.
+answer. Finished questions are kept in the work folder, and a later start resumes. With ``--ways`` one of these puts
+what it says into other words, and its fields into other formats, as ``ways_of_replying.yaml`` has them.
 
 right: the answer is in what was said · declined: the documents were said not to tell, or the reply was a refusal ·
 finding: of these, those that are one by their type · wrong: anything else was said · cited: of the right answers from
@@ -16,8 +18,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -28,6 +32,7 @@ from servers.openai_server import OpenAIServer, inputs_of, markers
 import keqa
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import is_abstention
+from keqa.signatures.chat_format import COMPLETED, sections
 
 COLUMNS = ("asked", "right", "declined", "finding", "wrong", "cited", "file", "old", "guess", "failed", "calls")
 
@@ -41,6 +46,10 @@ _MAX_TOKENS = 64
 # or for contradictions it takes three times of four. As a judge it errs once in eight. All depends on the prompt and
 # the model's name alone, so that two versions of a program meet the same models.
 _RULES: Final = yaml.safe_load((ROOT / "benchmarks" / "company" / "reader.yaml").read_text("utf-8"))
+
+_WAYS: Final = yaml.safe_load((ROOT / "benchmarks" / "ways_of_replying.yaml").read_text("utf-8"))
+_AS_IT_COMES: Final = {"settle": "cascade", "draft": True, "pick": False, "read_together": True, "expand": 3}
+"""What `keqa ask` does over an index of one's own."""
 
 _DATE = re.compile(r"\b(?:19|20)\d\d-\d\d(?:-\d\d)?\b")
 _SAYING_SO = re.compile(r"\b(?:UNKNOWN|NOT FOUND|NOT STATED|NOT IN THE DOCUMENTS)\b")
@@ -189,20 +198,24 @@ def _is_at(source: Mapping[str, Any], asked: Asked) -> bool:
     return source["file"] == asked.file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
-def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[tuple[Asked, dict[str, Any]]]:
-    """Ask the questions that are not asked yet: each with its record."""
+def indexed(work: Path) -> Path:
     documents, index = work / "documents", work / "index"
     if not index.exists():
         make(documents)
         keqa.build_index(keqa.read_corpus([documents]), index)
+    return index
+
+
+def run(lm: str | None, work: Path, given: Mapping[str, Any]) -> list[tuple[Asked, dict[str, Any]]]:
+    """Ask the questions that are not asked yet: each with its record."""
     os.environ.setdefault("OPENAI_API_KEY", "none")
     found = []
     with OpenAIServer(reply=reply) as server:
         how: dict[str, Any] = {"max_tokens": _MAX_TOKENS} if lm else {"api_base": server.api_base}
         for number in range(_BY_RULES if lm is None else 1):
             lms = keqa.build_roles(lm or f"openai/rules-{number}", **how)
-            program = keqa.KEQA(keqa.open_index(index), lms=lms, **given)
-            found += recorded(program, QUESTIONS, work / f"run-{number}.jsonl", 1 if lm else 8, limit)
+            program = keqa.KEQA(keqa.open_index(indexed(work)), lms=lms, **given)
+            found += recorded(program, QUESTIONS, work / f"run-{number}.jsonl", 1 if lm else 8)
     return found
 
 
@@ -213,10 +226,68 @@ def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {"kind": name, **cells, "calls": f"{sums['calls'] / max(1, len(found)):.1f}"}
 
 
+Rewrite = Callable[[dict[str, str], Mapping[str, str]], str]
+"""The text of a reply from its fields and the inputs that it is asked with."""
+
+
+def worded(template: str) -> Rewrite:
+    def rewrite(fields: dict[str, str], inputs: Mapping[str, str]) -> str:
+        answer = fields.get("answer")
+        if answer and "passages" in inputs and not is_refusal(answer):
+            fields = {**fields, "answer": template.format(answer=answer, question=inputs["question"])}
+        return markers(**fields)
+
+    return rewrite
+
+
+def formatted(before: str = "", field: str = "", behind: str = "") -> Rewrite:
+    def rewrite(fields: dict[str, str], inputs: Mapping[str, str]) -> str:
+        if field:
+            own, others = (
+                "\n\n".join(field.format(name=name, value=value) for name, value in said.items())
+                for said in (fields, dict.fromkeys(fields, "Nobody"))
+            )
+            return before + own + (behind and behind + others)
+        return before + json.dumps({name: _plain(value) for name, value in fields.items()}, ensure_ascii=False)
+
+    return rewrite
+
+
+def _plain(value: str) -> Any:
+    return json.loads(value) if value.startswith("[") else value
+
+
+def in_other_ways(work: Path) -> Iterator[dict[str, Any]]:
+    """However it replies: what becomes of the questions that have an answer, and how many others are declined."""
+    ways = {"as asked for": worded("{answer}")}
+    ways |= {way: worded(template) for way, template in _WAYS["wordings"].items()}
+    ways |= {way: formatted(**parts) for way, parts in _WAYS["formats"].items()}
+    for at, (way, rewrite) in enumerate(ways.items()):
+        with OpenAIServer(reply=partial(rewritten, rewrite)) as server:
+            lms = keqa.build_roles("openai/rules-0", api_base=server.api_base, api_key="none")
+            program = keqa.KEQA(keqa.open_index(indexed(work)), lms=lms, **_AS_IT_COMES)
+            found = recorded(program, QUESTIONS, work / f"{at}.jsonl", 8)
+        rows = [(asked.kind.startswith("none"), judged(asked, record)) for asked, record in found]
+        told, untold = ([figures for none, figures in rows if none is unanswerable] for unanswerable in (False, True))
+        sums = {name: sum(int(one[name]) for one in told) for name in ("right", "cited", "declined", "wrong")}
+        sums["rightly declined"] = sum(int(one["declined"]) for one in untold)
+        yield {"way": way, **sums, "calls": fmean(one["calls"] for one in (*told, *untold))}
+
+
+def rewritten(rewrite: Rewrite, messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
+    inputs, found = inputs_of(str(messages[-1]["content"])), []
+    for text in reply(messages, n, body):
+        fields = {one.name: text[one.start : one.end].strip() for one in sections(text) if one.name != COMPLETED}
+        found.append(rewrite(fields, inputs))
+    return found
+
+
 def main() -> None:
-    given = options(__doc__, lm=str, work=Path, set=[str], limit=int)
+    given = options(__doc__, lm=str, work=Path, set=[str], ways=False)
     with working_in(given.work) as work:
-        found = run(given.lm, work, settings(given.set), given.limit)
+        if given.ways:
+            return show(in_other_ways(work), digits=1)
+        found = run(given.lm, work, settings(given.set))
     rows = [(asked.kind, judged(asked, record)) for asked, record in found]
     kinds = [kind for kind in dict.fromkeys(asked.kind for asked in QUESTIONS) if kind in dict(rows)]
     groups = {kind: {kind} for kind in kinds}

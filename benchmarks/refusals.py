@@ -33,7 +33,7 @@ from xml.etree import ElementTree
 import common
 import numpy as np
 import yaml
-from common import DATA, ROOT, read_lines, show, timed
+from common import DATA, ROOT, read_lines, show
 from scipy.sparse import csr_matrix
 
 from keqa.data.benchmarks import load
@@ -239,9 +239,6 @@ def main() -> None:
         train(given.data, given.prose)
     show(found_rows(given.prose))
     show(false_rows(given.data))
-    texts = [text for parts in lists().values() for text in parts["held_out"]]
-    seconds, _ = timed(lambda: [refusals.is_refusal(text) for text in texts])
-    print(f"{seconds / len(texts) * 1000:.2f} ms a text")
 
 
 if __name__ == "__main__":

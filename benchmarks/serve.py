@@ -164,18 +164,18 @@ def _crowded(address: str, seconds: float) -> bool:
                 crowd.join()
                 # What it left is closed by then.
                 time.sleep(15)
-                rows.append({"beside": name, **found, "MB after": _megabytes(pid), "files after": _files(pid)})
+                rows.append({"beside": name, **found, "MB after": _megabytes(pid)})
     show(rows, f"a question each second for {seconds:g} seconds; connections open again when they are closed", 2)
     return any(row["answered"] < row["asked"] for row in rows)
 
 
 def _asked_beside(url: str, pid: int, seconds: float) -> dict[str, Any]:
-    """Ask each second: how long each question took, how many were answered, and the most memory and files."""
-    asked = [(*one, _megabytes(pid), _files(pid)) for one in _answers(url, seconds, 1, Connection="close")]
-    times, answered, memory, files = zip(*asked, strict=True)
+    """Ask each second: how long each question took, how many were answered, and the most memory."""
+    asked = [(*one, _megabytes(pid)) for one in _answers(url, seconds, 1, Connection="close")]
+    times, answered, memory = zip(*asked, strict=True)
     found = {"asked": len(times), "answered": sum(answered)}
     found |= dict(zip(("p50 s", "p95 s"), np.percentile(times, (50, 95)), strict=True))
-    return found | {"MB": max(memory), "files, at most": max(files)}
+    return found | {"MB": max(memory)}
 
 
 def _hold(url: str, name: str) -> None:
@@ -222,10 +222,6 @@ CROWDS = {"2000 silent": _silent, "500 that do not read": _unreading, "200 that 
 def _megabytes(pid: int) -> float:
     (line,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(line) / 1000
-
-
-def _files(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 if __name__ == "__main__":

@@ -53,11 +53,7 @@ class HybridRetriever(SharedRetriever):
             )
         self.retrievers = tuple(retrievers)
         self.own_documents = any(getattr(retriever, "own_documents", True) for retriever in retrievers)
-        self._constant, self._depth = constant, depth
-
-    @property
-    def settings(self) -> dict[str, int]:
-        return {"constant": self._constant, "depth": self._depth}
+        self.settings = {"constant": constant, "depth": depth}
 
     @property
     def manifest(self) -> HybridManifest | None:
@@ -81,12 +77,12 @@ class HybridRetriever(SharedRetriever):
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query, with the fused scores; each retriever gets many queries at once."""
-        depth = max(checked_k(k), self._depth)
+        depth = max(checked_k(k), self.settings["depth"])
         found: list[list[Hit]] = []
         for start in range(0, len(queries), _SLICE):
             some = queries[start : start + _SLICE]
             parts = [retriever.search_many(some, depth) for retriever in self.retrievers]
-            found += [fused(lists, self._constant)[:k] for lists in zip(*parts, strict=True)]
+            found += [fused(lists, self.settings["constant"])[:k] for lists in zip(*parts, strict=True)]
         return found
 
 

@@ -161,23 +161,6 @@ def rate(progress: float, step: int) -> float:
     return min(1.0, (step + 1) / 50) * (1.0 if progress < 0.65 else max(0.01, (1 - progress) / 0.35))
 
 
-def gains_from_bfloat16(device: str) -> bool:
-    """Whether matrices are multiplied faster in bfloat16: on a GPU, and by a processor that has instructions for it."""
-    import torch
-
-    if device != "cpu":
-        return True
-    spent = []
-    for kind in (torch.float32, torch.bfloat16):
-        one, other = torch.ones(2048, WIDTH, dtype=kind), torch.ones(WIDTH, INNER, dtype=kind)
-        one @ other
-        start = time.process_time()
-        for _ in range(20):
-            one @ other
-        spent.append(time.process_time() - start)
-    return spent[1] < 0.8 * spent[0]
-
-
 class Trainer:
     """The model, its two optimizers (Muon for matrices, AdamW for the rest) and their checkpoint."""
 
@@ -185,7 +168,9 @@ class Trainer:
         import torch
 
         self.out, self.tokenizer, self.device = out, tokenizer, device
-        self.reduced = gains_from_bfloat16(device)
+        # Other processors multiply slower in bfloat16.
+        fast: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+        self.reduced = device != "cpu" or bool(fast.get("avx512_bf16") or fast.get("amx_bf16"))
         self.model = build_model(tokenizer).to(device)
         named = list(self.model.named_parameters())
         self.matrices = {n: p for n, p in named if p.ndim == 2 and "embed" not in n and "lm_head" not in n}
@@ -293,7 +278,6 @@ class Trainer:
         rows[: len(old)] = old
         pieces = {index: _words(text) for text, index in self.tokenizer.get_added_vocab().items()}
         known = [index for index in sorted(pieces) if index < len(old)]
-        # With a row as small as those that are built at random, a new piece would be learned after hundreds of steps.
         for index in sorted(pieces.keys() - known):
             words = pieces[index]
             alike = max(known, key=lambda other: (words & pieces[other]).total() / (words | pieces[other]).total())

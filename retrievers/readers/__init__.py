@@ -23,7 +23,7 @@ from keqa.retrievers.readers.common import (
     refuse_binary,
 )
 from keqa.retrievers.readers.records import read_dpr, read_jsonl
-from keqa.retrievers.readers.slack import is_slack_day
+from keqa.retrievers.readers.transcripts import is_slack_day
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
 __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]

@@ -14,7 +14,6 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.captions import read_captions
 from keqa.retrievers.readers.cards import read_cards
 from keqa.retrievers.readers.code import read_code, read_notebook
 from keqa.retrievers.readers.common import (
@@ -43,8 +42,8 @@ from keqa.retrievers.readers.office import OFFICE
 from keqa.retrievers.readers.pdf import read_pdf
 from keqa.retrievers.readers.records import json_passages
 from keqa.retrievers.readers.rtf import read_rtf
-from keqa.retrievers.readers.slack import is_slack_day, read_slack
 from keqa.retrievers.readers.tables import read_csv
+from keqa.retrievers.readers.transcripts import is_slack_day, read_captions, read_slack
 from keqa.retrievers.text import clean_text, one_line
 
 Entries = list[tuple[str, str]]

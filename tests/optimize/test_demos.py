@@ -12,10 +12,10 @@ from keqa.errors import RetrievalError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking, Trace
-from keqa.optimize.demos import Candidate, _closed_book, bootstrap, choose, from_calls, from_records, judges, kind_of
+from keqa.optimize.demos import Candidate, _closed_book, bootstrap, choose, from_calls, from_records, kind_of
 from keqa.optimize.failures import Failed, Failures
 from keqa.optimize.options import Options
-from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
+from keqa.programs.baselines import AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, Degradation, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
 from keqa.programs.reference.entries import UtilityEntry
@@ -427,15 +427,6 @@ TURN = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": {"que
 def test_beginnings_and_ends_are_of_different_kinds(program, name, steps, kinds):
     pool = from_calls(program(None), [calls(*((name, *step) for step in steps))], threshold=0.5)[name]
     assert [one.kind for one in pool] == kinds
-
-
-def test_judges_are_those_who_say_a_verdict_and_nothing_else():
-    reflection = {f"reflection.{name}" for name in ("relevance", "support", "usefulness")}
-    assert judges(SelfRAG(None, reason=False)) == {"retrieve", *reflection}
-    assert judges(Rowen(None, reason=False)) == judges(SearChain(None)) == {"same"}
-    assert judges(SlimPLM(None, reason=False)) == {"judge"}
-    for cls in (AlwaysRetrieve, IRCoT, FLARE, ReAct):
-        assert judges(cls(None)) == frozenset()
 
 
 # Which are drawn.

@@ -164,27 +164,6 @@ def test_an_optimizer_that_asked_nothing_is_an_error(setting, journal, reflectio
     assert world.engine.calls == []
 
 
-# MIPROv2 takes demonstrations from questions that came out right, SIMBA from those that come out now right, now wrong.
-@pytest.mark.parametrize(
-    ("name", "budget", "val", "right"), [("mipro", 8, 0, True), ("simba", 2, 0, False), ("simba", 2, 2, False)]
-)
-@pytest.mark.process
-def test_no_question_is_shown_a_demonstration_that_its_own_calls_became(
-    setting, drawing, reflection, name, budget, val, right
-):
-    world = drawing(setting(Town(advised="your objective is" if right else None), train=4, val=val))
-    complete, requests = world.engine.complete, []
-    world.engine.complete = lambda request: (requests.append(request), complete(request))[1]
-    world.val = world.val or None
-    compile_by(name, world, reflection, budget)
-    shown = [request for request in requests if len(request.messages) > 2]
-    assert any("Ann Spouse" in str(request.messages[:-1]) for request in shown)
-    for request in shown:
-        own = re.search(r"(?:Town|Mayor|Spouse)\d", request.messages[-1].text)
-        demos = "".join(message.text for message in request.messages[:-1])
-        assert own[0][-1] not in re.findall(r"(?:Town|Mayor|Spouse)(\d)", demos)
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [

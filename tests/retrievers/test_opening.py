@@ -103,8 +103,6 @@ def test_what_engines_say_of_what_was_built_and_need_to_build_it():
         ("elasticsearch", ours, address, f"en, {LOCAL}", f"{address},{dense}"),
     ):
         assert (of[name].described(built), of[name].searched(place, built)) == (described, searched)
-    assert all(of[name].builds for name in ("embedded", "dense", "elasticsearch"))
-    assert not any(of[name].builds for name in ("elasticsearch-dense", "documents"))
     assert of["elasticsearch"].locate({"url": "http://h", "name": "wiki"}) == address
     for given in ({"url": "http://h"}, {"name": "wiki"}, {"url": "http://h", "name": None}):
         with pytest.raises(InputError, match=r"^an index in Elasticsearch needs --url, the cluster, and --name, its"):

@@ -45,51 +45,45 @@ def vectors(folder, suffix):
 ANALYZER = {"version": 2, "language": "en", "tokenizer": "whitespace", "title_weight": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": "org/model", "api_base": "http://x"}, r"model: Unexpected .*; api_base: Unexpected"),
-        ({"passages": 5}, "its manifest says 5 passages, it holds 4"),
-        ({"passages": "4"}, "passages: Input should be a valid integer"),
-        ({"passages": 10**30}, "passages: Input should be less than"),
-        ({"renamed": -1}, "renamed: Input should be greater than or equal to 0"),
-        ({"sources": [1]}, "sources.0: Input should be a valid string"),
-        ({"name": "n" * 5000}, "name: has 5,000 characters"),
-        ({"analyzer": {}}, "analyzer.version: Field required"),
-        ({"analyzer": {**ANALYZER, "version": 9}}, "does not know"),
-        ({"data": "C:elsewhere"}, "data: String should match pattern"),
-        ({"left_out": {"passed_over": {".png": "many"}}}, "left_out.passed_over..png: Input should be a valid integer"),
-        ({"left_out": {"password": 1}}, "left_out.password: Unexpected"),
-        ({"schema_version": [1]}, "schema version"),
-        ({"format": "other"}, "is not the manifest of an index"),
-        ({"engine": "abacus"}, "engine abacus, which this version does not know"),
-    ],
-)
-def test_entries_of_other_types_or_ranges_are_refused_by_name(index, altered, change, message):
-    altered(index, **change)
-    with pytest.raises(RetrievalError, match=message):
-        open_index(index)
+WRONG = [
+    ({"model": "org/model", "api_base": "http://x"}, r"model: Unexpected .*; api_base: Unexpected"),
+    ({"passages": 5}, "its manifest says 5 passages, it holds 4"),
+    ({"passages": "4"}, "passages: Input should be a valid integer"),
+    ({"passages": 10**30}, "passages: Input should be less than"),
+    ({"renamed": -1}, "renamed: Input should be greater than or equal to 0"),
+    ({"sources": [1]}, "sources.0: Input should be a valid string"),
+    ({"name": "n" * 5000}, "name: has 5,000 characters"),
+    ({"analyzer": {}}, "analyzer.version: Field required"),
+    ({"analyzer": {**ANALYZER, "version": 9}}, "does not know"),
+    ({"data": "C:elsewhere"}, "data: String should match pattern"),
+    ({"left_out": {"passed_over": {".png": "many"}}}, "left_out.passed_over..png: Input should be a valid integer"),
+    ({"left_out": {"password": 1}}, "left_out.password: Unexpected"),
+    ({"schema_version": [1]}, "schema version"),
+    ({"format": "other"}, "is not the manifest of an index"),
+    ({"engine": "abacus"}, "engine abacus, which this version does not know"),
+]
+WRONG_OF_VECTORS = [
+    ({"encoder": {"dimension": 10**12}}, "encoder.dimension: Input should be less than or equal to 65536"),
+    ({"encoder": {"similarity": "euclid"}}, "encoder.similarity: String should match pattern"),
+    ({"encoder": {"trust_remote_code": True}}, "encoder.trust_remote_code: Unexpected"),
+    ({"vectors": {"kind": "hnsw"}}, "vectors.kind: String should match pattern"),
+    ({"vectors": {"kind": "ivf-sq8", "lists": 2**40, "nprobe": 1}}, "vectors.lists and nprobe"),
+    ({"data": ""}, "must name the files"),
+    ({"language": "xx"}, "unknown language"),
+    ({"probe": [1.0]}, "probe must be 16 numbers"),
+    ({"rows": 5}, "not complete"),
+    ({"engine": "embedded"}, "analyzer: Field required"),
+]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"encoder": {"dimension": 10**12}}, "encoder.dimension: Input should be less than or equal to 65536"),
-        ({"encoder": {"similarity": "euclid"}}, "encoder.similarity: String should match pattern"),
-        ({"encoder": {"trust_remote_code": True}}, "encoder.trust_remote_code: Unexpected"),
-        ({"vectors": {"kind": "hnsw"}}, "vectors.kind: String should match pattern"),
-        ({"vectors": {"kind": "ivf-sq8", "lists": 2**40, "nprobe": 1}}, "vectors.lists and nprobe"),
-        ({"data": ""}, "must name the files"),
-        ({"language": "xx"}, "unknown language"),
-        ({"probe": [1.0]}, "probe must be 16 numbers"),
-        ({"rows": 5}, "not complete"),
-        ({"engine": "embedded"}, "analyzer: Field required"),
-    ],
+    ("kind", "change", "message"), [*(("index", *one) for one in WRONG), *(("dense", *one) for one in WRONG_OF_VECTORS)]
 )
-def test_entries_of_vectors_out_of_range_are_refused_by_name(dense, altered, change, message):
-    altered(dense, **change)
+def test_entries_of_other_types_or_ranges_are_refused_by_name(request, altered, kind, change, message):
+    folder = request.getfixturevalue(kind)
+    altered(folder, **change)
     with pytest.raises(RetrievalError, match=message):
-        opened(dense)
+        opened(folder)
 
 
 @pytest.mark.parametrize("model", ["sentence-transformers/of-a-stranger", "/srv/elsewhere", "./inside"])

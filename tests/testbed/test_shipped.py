@@ -44,23 +44,8 @@ def test_no_skill_fell_behind_what_was_recorded(lm, name):
 
 
 def test_it_knows_what_it_was_trained_on_often_and_guesses_at_the_rest(lm):
-    import random
-
-    from keqa.data.question import Question
     from keqa.lms import Roles
-    from keqa.metrics.confidence import auroc
-    from keqa.programs.examination import Examination
-    from keqa.programs.gates import CertaintyGate
-    from keqa.testbed.relations import RELATIONS
-    from keqa.testbed.testbed import Testbed
+    from keqa.testbed.boundary import draw_boundary
 
-    testbed = Testbed()
-    examination = Examination(tries=5, gate=CertaintyGate())
-    examination.bind_lms(Roles(lm, lm, lm))
-    scores = {}
-    for tier in ("often", "never"):
-        facts = random.Random(tier).sample(testbed.tiers.of(tier), 30)
-        quizzes = [RELATIONS[fact.relation].asks[0].format(e=fact.entity) for fact in facts]
-        scores[tier] = [float(examination(Question(quiz)).consistency) for quiz in quizzes]
     # 0.96 over 400 facts (keqa testbed boundary); the rest is the chance of so few.
-    assert auroc(scores["often"], scores["never"]) > 0.9
+    assert draw_boundary(Roles(lm, lm, lm), facts=100).auroc > 0.9

@@ -17,16 +17,10 @@ from servers.openai_server import markers
 from keqa.errors import InputError
 from keqa.lms.local.training import FineTuned, TrainingConversation, TrainingOptions
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary import (
-    Collected,
-    CollectedQuiz,
-    check_model,
-    compile_prompted,
-    train_light,
-    train_prompted,
-)
 from keqa.optimize.boundary import train as training
-from keqa.optimize.boundary.train import JudgeModule, labels, shares
+from keqa.optimize.boundary.check import check_model
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz
+from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels, shares, train_light, train_prompted
 from keqa.programs.boundary import BoundaryError, FinetunedModel
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel

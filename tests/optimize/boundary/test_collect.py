@@ -11,8 +11,7 @@ from dspy.lm15 import ServerError
 
 from keqa.data.example import Example
 from keqa.errors import InputError, TooManyFailuresError
-from keqa.optimize.boundary import collect, read_collected, write_collected
-from keqa.optimize.boundary.collect import quizzes_of, write_private
+from keqa.optimize.boundary.collect import collect, quizzes_of, read_collected, write_collected, write_private
 from keqa.programs import KEQA
 from keqa.programs.boundary.light import root_digest
 from keqa.retrievers import Hit, Passage

@@ -1,13 +1,10 @@
 """Vectors in a real Elasticsearch, made by small stand-ins for embedding models."""
 
-import signal
-
 import pytest
 from servers.openai_server import OpenAIServer
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError
 from keqa.retrievers import Passage, build_dense, open_index
-from keqa.retrievers.elasticsearch import writing
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
 
@@ -44,8 +41,6 @@ def test_the_text_is_searched_as_without_vectors_and_an_index_without_any_says_s
     load_index(MANY, address)
     with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
         open_index(f"{dense}@{MODEL}")
-    with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
-        load_index(MANY[:5], address, query_prefix="query: ")
     plain = ElasticsearchRetriever(address)
     before, manifest = plain.search_many(QUERIES, 5), plain.manifest
     load_index(MANY, address, model=MODEL)
@@ -54,34 +49,6 @@ def test_the_text_is_searched_as_without_vectors_and_an_index_without_any_says_s
     # A cache of retrievals takes what the manifest says for what is searched.
     assert type(with_vectors.manifest) is type(manifest)
     assert with_vectors.manifest.analyzer == manifest.analyzer
-
-
-def test_a_killed_load_resumes_and_encodes_nothing_twice(library, other_process, address, dense, monkeypatch):
-    code = f"""
-import sys
-from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import writing, generation
-writing.BATCH = generation.BATCH = 50
-many = [Passage(str(n), f"Title {{n % 50}}", f"word{{n}} and word{{n % 7}} of {{n % 31}}") for n in range(400)]
-writing.load_index(many, sys.argv[1], model="{MODEL}")
-"""
-    # Two calls look at the model, and one each encodes a batch.
-    assert other_process(code, 6, address).returncode == -signal.SIGKILL
-    with pytest.raises(RetrievalError, match="is not finished"):
-        open_index(f"{dense}@{MODEL}")
-    monkeypatch.setattr(writing, "BATCH", 50)
-    library.CALLS.clear()
-    notices = []
-    load_index(MANY, address, model=MODEL, notice=notices.append)
-    assert "resuming from there" in notices[0]
-    encoded = [text for _, _, texts in library.CALLS for text in texts if text.startswith("Title")]
-    # And one that is there, to see whether the model is the same.
-    assert 1 < len(encoded) < 400
-    assert len(set(encoded)) == len(encoded)
-    retriever = open_index(f"{dense}@{MODEL}")
-    assert [retriever.search(f"Title {n % 50}: {MANY[n].text}", 1)[0].score for n in (0, 399)] == [
-        pytest.approx(1, abs=1e-4)
-    ] * 2
 
 
 def test_a_hosted_model(request, address, dense, monkeypatch):

@@ -240,6 +240,11 @@ def test_a_load_that_was_interrupted_sends_what_is_missing(cluster, library, mon
         cluster.answers = [(404, {"error": {"type": "index_not_found_exception", "reason": "no such index [x]"}})]
         assert opened.search("Rome", 3) == [Hit(BO, 0.75)]
         assert opened.manifest == again
+        # A closing index may refuse a search as if the search were at fault.
+        again = load_index([ANN], ADDRESS, notice=notices.append)
+        cluster.answers = [(200, {"responses": [{"status": 400, **refusal("x", "all shards failed")}]})]
+        assert opened.search("Rome", 3) == [Hit(ANN, 0.75)]
+        assert opened.manifest == again
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,13 @@
 import pytest
 
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.elasticsearch import retriever
 from keqa.retrievers.elasticsearch.mapping import key
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
 
 
-@pytest.fixture
-def loaded(address, passages):
-    load_index(passages, address)
-    opened = ElasticsearchRetriever(address)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def pauses(monkeypatch):
-    """The pauses between attempts, in which alone time passes."""
-
-    class Clock(list):
-        def monotonic(self):
-            return sum(self)
-
-        sleep = list.append
-
-    clock = Clock()
-    monkeypatch.setattr(retriever, "time", clock)
-    return clock
-
-
 def ids(hits):
     return [hit.passage.id for hit in hits]
-
-
-def changing(change):
-    """Alters the answers of the searches of each request, given as a list and the number of the request."""
-    requests = []
-
-    def alter(method, path, body, forward):
-        status, reply = forward()
-        if "_msearch" in path:
-            requests.append(len(body.splitlines()) // 2)
-            change(reply["responses"], len(requests))
-        return status, reply
-
-    return alter, requests
 
 
 def test_scores_and_their_order_do_not_depend_on_the_number_of_shards(address, passages):
@@ -88,16 +50,3 @@ def test_function_words_within_chinese_words_are_searched_for(address):
     queries = ["了解", "目的", "目的地", "了解目的地", "The 猫 的"]
     found = [sorted(ids(hits)) for hits in ElasticsearchRetriever(address).search_many(queries)]
     assert found == [["b"], ["a"], ["a"], ["a", "b"], ["c"]]
-
-
-def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(address, loaded, altered, pauses):
-    closing = {"type": "search_phase_execution_exception", "reason": "all shards failed"}
-
-    def change(answers, number):
-        if number == 1:
-            load_index([Passage("n", "New", "zebra")], address)
-            answers[0].update(status=400, error=closing)
-
-    alter, requests = changing(change)
-    assert ids(ElasticsearchRetriever(altered(alter)).search("zebra")) == ["n"]
-    assert (requests, pauses) == ([1, 1], [])

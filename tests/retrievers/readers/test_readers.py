@@ -241,19 +241,11 @@ def test_a_folder_of_documents(tmp_path):
     sub = tmp_path / "sub"
     sub.mkdir()
     (tmp_path / "one_note.txt").write_text("A plain note.")
-    (tmp_path / "b.md").write_text("---\ntitle: Front\n---\n# Head\n\nSome *text*.")
-    (tmp_path / "c.html").write_text(
-        "<html><head><title>Page &amp; co</title><style>p {}</style></head><body><nav>Menu</nav>"
-        "<h1>Head</h1><p>Hello <b>world</b>!</p><script>x()</script><ul><li>one</li><li>two</li></ul></body></html>"
-    )
     (sub / "d.PDF").write_bytes(files.pdf([[(10, "Text in a PDF.")]]))
     (sub / "broken.pdf").write_text("no")
     (tmp_path / "e.bin").write_text("x")
-    (tmp_path / ".hidden.txt").write_text("x")
     notices = []
     assert read(tmp_path, notice=notices.append) == [
-        Passage("b.md#1", "Front", "# Head\nSome *text*."),
-        Passage("c.html#1", "Page & co", "# Head\nHello world!\n- one\n- two"),
         Passage("one_note.txt#1", "one note", "A plain note."),
         Passage("sub/d.PDF#1", "d", "Text in a PDF."),
     ]

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,10 +18,6 @@ from keqa.retrievers import Passage, read_corpus, readers
 from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import beside, common, formats
 from keqa.retrievers.readers.common import read_lines
-from keqa.retrievers.splitting import split_text
-
-# What is linear takes a second or two on a busy machine; what was cubic took hours, and the square of it a minute.
-SECONDS = 20
 
 
 def read(*paths, **options):
@@ -34,21 +29,11 @@ def left_out(*paths):
     return list(corpus), corpus.left_out
 
 
-def seconds(work):
-    """What work costs, however busy the machine is."""
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
-
-
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "good.txt").write_text("A good note.")
     return tmp_path / "documents"
-
-
-GOOD = Passage("good.txt#1", "good", "A good note.")
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.json.gz", "x.tsv", "x.pdf"])
@@ -118,27 +103,6 @@ def test_text_that_looks_odd_is_text(tmp_path):
     assert not reported
 
 
-BINARY = [
-    *(start + b"text" * 100 for start in (b"\x89PNG\r\n\x1a\n", b"%PDF-1.7\n", b"PK\x03\x04", b"\x7fELF")),
-    b"text " * 1000 + b"\x00" + b"text " * 1000,
-    bytes(range(1, 9)) * 20 + b"text" * 100,
-    gzip.compress(b"text" * 100),
-]
-UNKNOWN = [b"\xff\xfea\x00b", b"caf\xe9 \x81\x8d", b"\xef\xbb\xbf\x81\x8d\xff"]
-
-
-def test_what_is_no_text_or_cannot_be_decoded_is_named_and_no_passage(folder):
-    for suffix in (".txt", ".md", ".html"):
-        for number, data in enumerate(BINARY):
-            (folder / f"binary{number}{suffix}").write_bytes(data)
-    for number, data in enumerate(UNKNOWN):
-        (folder / f"unknown{number}.txt").write_bytes(data)
-    passages, reported = left_out(folder)
-    assert passages == [GOOD]
-    assert reported.unread == {"binary": 21, "in an unknown encoding": 3}
-    assert reported.names[0].startswith(f"{folder}/binary0.html is no text but ")
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["x.json.gz", "x.jsonl.gz", "x.txt.gz"])
 def test_what_unpacks_to_more_than_any_text_does_is_refused_before_it_is_unpacked(tmp_path, name):
@@ -179,13 +143,6 @@ def test_more_than_a_hundred_are_counted():
     assert (reported.unexpected, len(reported.names), max(map(len, reported.names))) == (150, 100, 300)
     assert (len(reported.passed_over), reported.passed_over["of further kinds"]) == (21, 130)
     assert reported.lines(named=2)[-1] == "left out: 148 more"
-
-
-@settings(max_examples=at_most(40))
-@given(st.text(alphabet=" \n#-*.\"'[]()a1|>\t", min_size=1, max_size=6), st.sampled_from(["", "A b. ", "# ", "---\n"]))
-def test_splitting_takes_no_more_than_its_length(unit, before):
-    text = before + unit * (20_000 // len(unit))
-    assert seconds(lambda: [split_text(text), formats.read_markdown(text.encode(), None, print)]) < SECONDS
 
 
 @pytest.mark.parametrize(
