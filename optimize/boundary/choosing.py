@@ -64,7 +64,7 @@ class Chosen(NamedTuple):
     """How probably each answer to a question is right, of those that there are when it is settled."""
 
 
-def _fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regression, Array]:
+def fitted(signals: Any, terms: Any, target: Array, fold: Any) -> tuple[Regression, Array]:
     """A regression, and what those of the other folds say."""
     how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": _LEAST_SCALE}
     # A place that no term has is weighed by nothing, and takes time.
@@ -99,7 +99,7 @@ class Learner:
         right = np.array([float(one.rights[place]) for place in range(count) for one in outcomes])
         if len(set(right)) < 2:
             raise InputError("every answer is right, or every one wrong: there is nothing to choose by")
-        regression, held_out = _fitted(signals, terms, right, np.tile(self.fold, count))
+        regression, held_out = fitted(signals, terms, right, np.tile(self.fold, count))
         return _Seen(signals, terms, right.reshape(count, -1).T, regression, held_out.reshape(count, -1).T)
 
     def chooser(
@@ -119,7 +119,7 @@ class Learner:
         for place in reversed(range(last)):
             seen, cost = self.steps[place], costs[place]
             first, terms = seen.signals[: len(questions)], seen.terms[: len(questions)]
-            onward, expected = _fitted(first, terms, np.clip(worth, 0, 1), self.fold)
+            onward, expected = fitted(first, terms, np.clip(worth, 0, 1), self.fold)
             asks_on = expected - cost > seen.probabilities.max(1)
             right = np.where(asks_on, right, seen.right[questions, seen.probabilities.argmax(1)])
             own = seen.probabilities.tolist()

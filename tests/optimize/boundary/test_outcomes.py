@@ -71,10 +71,11 @@ def test_a_bad_line_is_refused_with_file_and_line(tmp_path, line, message):
         read_outcomes(written(tmp_path, LINE, line))
 
 
-def test_a_test_split_is_never_learned_from(tmp_path):
+def test_a_test_split_is_measured_by_and_never_learned_from(tmp_path):
     path = written(tmp_path, LINE, name="nq_test.jsonl")
     with pytest.raises(InputError, match="test split: nothing learns from that"):
         read_outcomes(path)
+    assert len(read_outcomes(path, measured=True)) == 1
     # What a line says of itself counts, and a name that merely ends like it is none.
     assert len(read_outcomes(written(tmp_path, LINE | {"split": "train"}, name="nq_test.jsonl"))) == 1
     assert len(read_outcomes(written(tmp_path, LINE, name="contest.jsonl"))) == 1
