@@ -91,14 +91,7 @@ def test_any_record_is_an_example_or_left_out_or_an_input_error(name, record):
         assert isinstance(BENCHMARKS[name].convert(record), Example | NotAsked)
 
 
-def test_the_benchmarks_of_the_papers_are_known():
-    assert list(BENCHMARKS) == [
-        *("nq", "triviaqa", "webquestions", "triviaqa-rc", "triviaqa-verified", "freshqa"),
-        *("hotpotqa", "hotpotqa-fullwiki", "2wikimultihopqa", "musique", "strategyqa"),
-        *("openbookqa", "mmlu", "cmmlu", "ceval", "mlec"),
-        *("squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
-        *("webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),
-    ]
+def test_the_benchmarks_of_the_papers_say_what_they_are_and_who_may_use_them():
     for name, benchmark in BENCHMARKS.items():
         assert benchmark.name == name
         assert all((benchmark.title, benchmark.licence, benchmark.expected))
