@@ -14,6 +14,7 @@ from keqa.cli.compile import PriceOptions
 from keqa.errors import InputError
 from keqa.evaluation.reproduction.estimate import CostBounds, Estimate
 from keqa.evaluation.reproduction.rehearsal import Spent
+from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.process
 
@@ -37,8 +38,10 @@ def pairs(tmp_path):
 
 
 @pytest.fixture
-def served(served, own_index):
-    return ["--index", own_index, *served]
+def served(served, tmp_path):
+    passages = [("1", "Heidi Fenman", "She married Flora Isvik."), ("2", "Carmouth", "A harbour of Heidi.")]
+    build_index([Passage(*one) for one in passages], tmp_path / "own")
+    return ["--index", tmp_path / "own", *served]
 
 
 @pytest.fixture
