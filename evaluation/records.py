@@ -5,7 +5,7 @@ of two headers, and of two lines of one question, the later one stands. docs/run
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
@@ -17,12 +17,12 @@ from keqa.programs.arguments import exact
 from keqa.programs.gates import GATES, VoteGate
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.retrievers.engines import ENGINES
+from keqa.storage.journal import changes
 
 FORMAT = 3
 """Version of the layout of a run file."""
 
 _Count = Annotated[int, Field(ge=0)]
-_LONGEST = 80
 
 
 class RunSettings(BaseModel):
@@ -239,25 +239,9 @@ def _line(value: Any) -> bytes:
 
 
 def differences(before: RunHeader, now: RunHeader) -> list[str]:
-    """Where two runs differ, such as ``settings.top_k was 10, now 5``."""
+    names = ("method", "dataset", "split", "seed")
     there, here = (
-        {name: getattr(run, name) for name in ("method", "dataset", "split", "seed")}
-        | dict(_leaves(run.configuration.model_dump(mode="json")))
+        {name: getattr(run, name) for name in names} | run.configuration.model_dump(mode="json")
         for run in (before, now)
     )
-    absent = object()
-    changed = [name for name in {**there, **here} if there.get(name, absent) != here.get(name, absent)]
-    return [f"{name} was {_short(there, name)}, now {_short(here, name)}" for name in changed]
-
-
-def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from _leaves(inner, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", inner
-
-
-def _short(run: Mapping[str, Any], name: str) -> str:
-    text = json.dumps(run[name], ensure_ascii=False) if name in run else "absent"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return changes(there, here)

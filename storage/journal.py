@@ -144,10 +144,9 @@ class Journal(SqliteStore):
             if before is None:
                 journal.put(_FINGERPRINT, now)
             elif before != now:
-                changed = sorted(name for name in {**before, **now} if before.get(name, ()) != now.get(name, ()))
-                was = "; ".join("{} was {}, now {}".format(name, *_differing(name, before, now)) for name in changed)
                 instead = "Use those, choose another folder, or delete the file to start over"
-                raise InputError(f"{path} was begun with other settings ({was}). {instead}")
+                changed = "; ".join(changes(before, now))
+                raise InputError(f"{path} was begun with other settings ({changed}). {instead}")
             stack.pop_all()
         return journal
 
@@ -174,9 +173,25 @@ class Journal(SqliteStore):
         return iter(json.loads(found[0]))
 
 
-def _differing(name: str, *fingerprints: Mapping[str, Any]) -> list[str]:
-    """What two fingerprints have under a name; of what is long, the part where they begin to differ."""
-    texts = [json.dumps(one[name], ensure_ascii=False) if name in one else "absent" for one in fingerprints]
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Where two objects of JSON differ, such as ``settings.top_k was 10, now 5``."""
+    there, here = dict(_leaves(before)), dict(_leaves(now))
+    # Of JSON nothing is a tuple.
+    changed = [name for name in {**there, **here} if there.get(name, ()) != here.get(name, ())]
+    return ["{} was {}, now {}".format(name, *_differing(name, there, here)) for name in changed]
+
+
+def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", inner
+
+
+def _differing(name: str, *sides: Mapping[str, Any]) -> list[str]:
+    """What two objects have under a name; of what is long, the part where they begin to differ."""
+    texts = [json.dumps(one[name], ensure_ascii=False) if name in one else "absent" for one in sides]
     same = next((place for place, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
     begin = max(0, same - 40) if max(map(len, texts)) > 80 else 0
     shown = ["..." * (begin > 0) + text[begin:] for text in texts]

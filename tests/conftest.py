@@ -18,8 +18,8 @@ import dspy
 import pytest
 from dspy.clients import execution
 from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
-from fixtures.command_line import dead, keqa_command, server
-from fixtures.files import corpus, own_index, unanswerable_squad
+from fixtures.command_line import dead, keqa_command, served, server
+from fixtures.files import corpus, own_index, unanswerable_squad, write_json
 from fixtures.prompts import PROMPTS, prompt_of
 from hypothesis import HealthCheck, settings
 from servers import elasticsearch
@@ -27,7 +27,7 @@ from servers.openai_server import inputs_of, markers
 
 from keqa.retrievers.base import Hit, Passage
 
-__all__ = ["corpus", "dead", "keqa_command", "own_index", "server", "unanswerable_squad"]
+__all__ = ["corpus", "dead", "keqa_command", "own_index", "served", "server", "unanswerable_squad", "write_json"]
 
 # How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("keqa", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])

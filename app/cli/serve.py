@@ -96,7 +96,7 @@ def serve(
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
     """
-    _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
+    _check_installed("keqa serve", "starlette", "uvicorn", "mcp", "prometheus_client")
     program, watch = options.program, server.watch or server.add_documents
     heard = ("--mcp", "--documents", "--watch", "--in-flight", "--waiting", "--timeout")
     unheard = [flag for flag in (*given(server, limits), *["--no-token"] * no_token) if flag not in heard]

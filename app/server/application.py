@@ -10,12 +10,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from keqa.conversations import Conversations, exported, for_page
@@ -43,9 +44,6 @@ KEEP_ALIVE = 10.0
 
 _ASK, _ABOUT, _CHAT, _MODELS = "/ask", "/about", "/v1/chat/completions", "/v1/models"
 _METRICS, _MCP, _DOCUMENTS, _KEPT = "/metrics", "/mcp", "/documents", "/conversations"
-
-# Monitors ask by HEAD whether a server is there.
-_READ = ["GET", "HEAD"]
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
@@ -110,7 +108,7 @@ def application(
         "adds": None if intake is None else {"path": _DOCUMENTS, "most": intake.most, "kinds": intake.kinds},
     }
     tools = mcp_server(answers)
-    routes = _Routes(answers, about, document("ask", "KEQA", page, served=True), story, kept)
+    handlers = _Handlers(answers, about, document("ask", "KEQA", page, served=True), story, kept)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -119,27 +117,20 @@ def application(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with tools.session_manager.run(), in_step(sync):
-            yield
-
-    # FastAPI's pages of documentation load scripts from elsewhere.
-    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
-    api.add_api_route(_CHAT, routes.chat, methods=["POST"])
-    api.add_api_route(_ASK, routes.ask, methods=["POST"])
-    read: dict[str, Callable[..., Any]] = {
-        **{PAGE: routes.page, _ABOUT: routes.about, OPEN: routes.health, _METRICS: routes.metrics},
-        **{_MODELS: routes.models, _MODELS + "/{name}": routes.model},
-    }
-    for path, endpoint in read.items():
-        api.add_api_route(path, endpoint, methods=_READ)
+    # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
+    mcp = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
+    routes = [
+        *(Route(path, endpoint, methods=["POST"]) for path, endpoint in ((_CHAT, handlers.chat), (_ASK, handlers.ask))),
+        *(Route(PAGE, handlers.page), Route(_ABOUT, handlers.about), Route(OPEN, handlers.health)),
+        *(Route(_MODELS, handlers.models), Route(_MODELS + "/{name}", handlers.model)),
+        *(Route(_METRICS, handlers.metrics), Route(_MCP, mcp, methods=["POST"])),
+    ]
     if documents is not None:
 
-        async def opened(path: str) -> Response:
-            return await asyncio.to_thread(documents.response, path)
+        async def opened(request: Request) -> Response:
+            return await asyncio.to_thread(documents.response, request.path_params["path"])
 
-        api.add_api_route(_DOCUMENTS + "/{path:path}", opened, methods=_READ)
+        routes.append(Route(_DOCUMENTS + "/{path:path}", opened))
     if intake is not None:
 
         async def added(request: Request) -> Response:
@@ -148,23 +139,26 @@ def application(
             name = request.query_params.get("name", "")
             return JSONResponse(await intake.add(name, await request.body()))
 
-        api.add_api_route(_DOCUMENTS, added, methods=["POST"])
+        routes.append(Route(_DOCUMENTS, added, methods=["POST"]))
     if kept.kept:
-        api.add_api_route(_KEPT, routes.listed)
-        api.add_api_route(_KEPT + "/{name}", routes.resumed)
-        api.add_api_route(_KEPT + "/{name}", routes.deleted, methods=["DELETE"])
-    # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
-    mcp = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
-    api.router.routes.append(Route(_MCP, mcp, methods=["POST"]))
-    for kind in (HTTPException, ProblemError, KeqaError, Exception):
-        api.add_exception_handler(kind, routes.failed)
+        routes += [Route(_KEPT, handlers.listed), Route(_KEPT + "/{name}", handlers.resumed)]
+        routes.append(Route(_KEPT + "/{name}", handlers.deleted, methods=["DELETE"]))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with tools.session_manager.run(), in_step(sync):
+            yield
+
+    failures = dict.fromkeys((HTTPException, ProblemError, KeqaError, Exception), handlers.failed)
+    api = Starlette(routes=routes, exception_handlers=failures, lifespan=lifespan)
+    api.router.redirect_slashes = False
     paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, f"{_MODELS}/{MODEL}", OPEN, _METRICS, _MCP, _DOCUMENTS, _KEPT)
     how: dict[str, Any] = {"paths": paths, "token": token, "hosts": hosts}
     how["opened"] = f"{_DOCUMENTS}/" if documents is not None else ""
     how["larger"] = {} if intake is None else {_DOCUMENTS: intake.most}
     guard = Guard(api, answers.limits, answers.metrics, **how)
     if documents is not None:
-        routes.ticket, routes.public_url = guard.ticket, public_url.rstrip("/")
+        handlers.ticket, handlers.public_url = guard.ticket, public_url.rstrip("/")
     return guard
 
 
@@ -182,7 +176,7 @@ class _PageRequest(BaseModel):
     style: WantedStyle | None = None
 
 
-class _Routes:
+class _Handlers:
     ticket: Callable[[str], str] | None = None
     """Where documents are given out, what a link to one carries."""
     public_url = ""
@@ -282,13 +276,13 @@ class _Routes:
 
         return asked, event({"kind": "Kept", "conversation": talk.about.id, "said": ""}), ask
 
-    async def listed(self) -> Response:
+    async def listed(self, _: Request) -> Response:
         found = await asyncio.to_thread(self._conversations.listed)
         return JSONResponse({"conversations": [one.model_dump() for one in found]})
 
-    async def resumed(self, request: Request, name: str) -> Response:
+    async def resumed(self, request: Request) -> Response:
         """A conversation, for the page to go on with, or as a file."""
-        talk = await asyncio.to_thread(self._conversations.read, name)
+        talk = await asyncio.to_thread(self._conversations.read, request.path_params["name"])
         form = request.query_params.get("form", "json")
         if form in ("html", "md"):
             text = exported(talk, "html" if form == "html" else "md", self._links(request))
@@ -296,7 +290,8 @@ class _Routes:
             return Response(text, media_type=f"text/{'html' if form == 'html' else 'markdown'}", headers=headers)
         return JSONResponse(for_page(talk))
 
-    async def deleted(self, name: str) -> Response:
+    async def deleted(self, request: Request) -> Response:
+        name = request.path_params["name"]
         await asyncio.to_thread(self._conversations.delete, name)
         return JSONResponse({"deleted": name})
 
@@ -324,24 +319,24 @@ class _Routes:
         # By default nginx keeps what it passes on until some kilobytes are there.
         return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
-    async def page(self) -> Response:
+    async def page(self, _: Request) -> Response:
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
 
-    async def about(self) -> dict[str, str]:
-        return {"about": self._about}
+    async def about(self, _: Request) -> Response:
+        return JSONResponse({"about": self._about})
 
-    async def models(self) -> dict[str, Any]:
-        return {"object": "list", "data": [self._model]}
+    async def models(self, _: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._model]})
 
-    async def model(self, name: str) -> dict[str, Any]:
-        if name != MODEL:
+    async def model(self, request: Request) -> Response:
+        if (name := request.path_params["name"]) != MODEL:
             raise no_model(name)
-        return self._model
+        return JSONResponse(self._model)
 
-    async def health(self) -> dict[str, str]:
-        return {"status": "ok"}
+    async def health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
 
-    async def metrics(self) -> Response:
+    async def metrics(self, _: Request) -> Response:
         return Response(self._answers.metrics.page(), media_type=CONTENT_TYPE_LATEST)
 
     async def failed(self, request: Request, error: Exception) -> Response:

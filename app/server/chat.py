@@ -215,11 +215,12 @@ class Completion:
     def answered(self, record: QuestionRecord, *, lists: bool = False) -> Iterator[str]:
         """The events of an answer, whose text may end with a list of its sources."""
         answer, sent = harmless(text_of(record)), self._sent
+        waiting = harmless(self._written)[len(sent) :]
         if sent and answer_of(self._written, record.standalone or record.question, record.choices) == text_of(record):
             # What stood around it was sent with it, and is no other answer.
-            rest = ""
+            rest = waiting
         else:
-            rest = answer[len(sent) :] if answer.startswith(sent) else f"{CHECKED}{answer}"
+            rest = answer[len(sent) :] if answer.startswith(sent) else f"{waiting}{CHECKED}{answer}"
         # A written answer cites its sources by number, whatever else the documents do not say.
         cites = record.unanswered is None or (record.written is not None and record.written.text)
         listed = sources_text(sources_of(record), self._link) if lists and cites else ""

@@ -24,6 +24,7 @@ from keqa.evaluation.reports.published import paper, published
 from keqa.evaluation.reports.questions import QuestionRow, brief_of, mean
 from keqa.evaluation.reproduction.training import verdicts
 from keqa.metrics.answers import normalize
+from keqa.metrics.samples import CertaintyForm
 from keqa.optimize.asking import Progress
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, contains
 from keqa.programs.boundary.light import certainty
@@ -69,7 +70,7 @@ class Sides(NamedTuple):
     @property
     def certainty(self) -> float:
         """That of the draws from memory."""
-        return _certainty(self.memory)
+        return _of("certainty", self.memory)
 
     def change(self, indicator: str) -> str:
         """What passages did to an indicator."""
@@ -77,13 +78,9 @@ class Sides(NamedTuple):
         return CHANGES[1 + (after < before) - (after > before)]
 
 
-def _of(indicator: str, quiz: CollectedQuiz) -> float:
-    return float(quiz.accuracy) if indicator == "accuracy" else _certainty(quiz)
-
-
-def _certainty(quiz: CollectedQuiz) -> float:
+def _of(indicator: str, quiz: CollectedQuiz, form: CertaintyForm = "by_types") -> float:
     """Rounded, so that what is 0 on paper is one number, and not several about it."""
-    return round(certainty(quiz.signals(), "by_types"), _ROUNDED)
+    return float(quiz.accuracy) if indicator == "accuracy" else round(certainty(quiz.signals(), form), _ROUNDED)
 
 
 def sides_of(collected: Collected, copied: Sequence[CollectedQuiz]) -> list[Sides]:
@@ -140,7 +137,7 @@ def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:
     always = [float(one.read.accuracy) for one in sides]
     rows: list[list[Named]] = []
     for indicator, condition, bound in _THRESHOLDS:
-        known = [_over(one.memory, indicator) > bound - (1e-9 if "\u2265" in condition else 0) for one in sides]
+        known = [_of(indicator, one.memory, "plain") > bound - (1e-9 if "\u2265" in condition else 0) for one in sides]
         right = [
             float(one.memory.accuracy) if by else float(one.read.accuracy) for one, by in zip(sides, known, strict=True)
         ]
@@ -160,15 +157,11 @@ def _thresholds(dataset: str, sides: Sequence[Sides]) -> Grid:
     return table("kbm-thresholds", "What a threshold saves", rows, note)
 
 
-def _over(quiz: CollectedQuiz, indicator: str) -> float:
-    return float(quiz.accuracy) if indicator == "accuracy" else round(certainty(quiz.signals(), "plain"), _ROUNDED)
-
-
 def _copied(dataset: str, quizzes: Sequence[CollectedQuiz]) -> Grid:
     """First version, Figure 2: how often what is answered with certainty 1 from masked passages is MASK."""
     rows: list[list[Named]] = []
     for name, certain in (("1", True), ("below 1", False)):
-        part = [quiz for quiz in quizzes if (_over(quiz, "certainty") >= 1) is certain and any(_answers(quiz))]
+        part = [quiz for quiz in quizzes if (_of("certainty", quiz, "plain") >= 1) is certain and any(_answers(quiz))]
         leading = [Counter(_answers(quiz)).most_common(1)[0][0] for quiz in part]
         right = [
             any(draw.right for draw in quiz.draws if draw.text and _normal(quiz, draw.text) == lead)

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from fixtures.command_line import served_by
 from servers.openai_server import FaultPlan, OpenAIServer
 
 from keqa.programs.records import QuestionRecord
@@ -16,11 +17,11 @@ def record_in(out):
 
 
 @pytest.fixture
-def ask(keqa_command, server, own_index):
+def ask(keqa_command, served, own_index):
     """Asks over passages of one's own as the papers do; nothing is looked up that the language model knows."""
 
-    def run(*arguments, question=QUESTION, look_first=False, own=True, forms=False, lm=server.api_base):
-        given = ["--lm", "openai/scripted", "--api-base", lm, *(["--index", own_index] if own else [])]
+    def run(*arguments, question=QUESTION, look_first=False, own=True, forms=False, lm=served):
+        given = [*lm, *(["--index", own_index] if own else [])]
         as_papers = [
             *([] if look_first else ["--no-look-first"]),
             *([] if forms else ["--no-draft", "--pick", "--settle", "quizzes"]),
@@ -129,18 +130,14 @@ def compiled(tmp_path):
     return tmp_path / "compiled"
 
 
-def test_a_compiled_program_is_asked(ask, server, compiled):
+def test_a_compiled_program_is_asked_as_it_is_and_otherwise(ask, server, compiled):
     record = record_in(ask("--program", compiled, "--json").fine())
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (4, "1/1")
     asked = [json.dumps(call.messages) for call in server.calls]
     assert sum("Who demonstrates?" in prompt for prompt in asked) == 1
     assert sum("Ann is the spouse of Bo." in prompt for prompt in asked) == 2
-
-
-def test_options_take_the_place_of_compiled_settings(ask, compiled):
-    options = ["--program", compiled, "--tries", 6, "--no-pick", "--json"]
-    ended = ask(*options)
-    record = record_in(ended.out)
+    # Options take the place of its settings.
+    record = record_in(ask("--program", compiled, "--tries", 6, "--no-pick", "--json").fine())
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (6, "1/1")
     assert {passage.verdict for passage in record.quizzes[1].passages} == {"cited", "not cited"}
 
@@ -173,8 +170,8 @@ def test_what_could_be_asked_over_another_index_is_proposed(keqa_command, own_in
 def test_a_question_without_an_answer_ends_with_code_1(ask):
     # Every reply is empty, so no stage finds anything usable, and the last one has nothing to fall back on.
     with OpenAIServer(faults=FaultPlan(share=1.0, kinds=("empty",))) as broken:
-        ended = ask(lm=broken.api_base, look_first=True)
-        as_json = ask("--json", lm=broken.api_base, look_first=True)
+        ended = ask(lm=served_by(broken), look_first=True)
+        as_json = ask("--json", lm=served_by(broken), look_first=True)
     assert (ended.code, as_json.code) == (1, 1)
     assert "No answer:" in ended.out
     assert "What went wrong, and what was done" in ended.out

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def chat(keqa_command, server, own_index, monkeypatch):
+def chat(keqa_command, served, own_index, monkeypatch):
     """Has lines typed into the command, which asks as the papers do."""
     options = ("--no-look-first", "--no-draft", "--no-cite", "--settle", "quizzes", "--no-cache", "--index", own_index)
 
     def typed(*lines, arguments=()):
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-        return keqa_command("chat", *options, "--lm", "openai/scripted", "--api-base", server.api_base, *arguments)
+        return keqa_command("chat", *options, *served, *arguments)
 
     return typed
 

@@ -38,10 +38,10 @@ def pairs(tmp_path):
 
 
 @pytest.fixture
-def served(server, tmp_path):
+def served(served, tmp_path):
     passages = [("1", "Heidi Fenman", "She married Flora Isvik."), ("2", "Carmouth", "A harbour of Heidi.")]
     build_index([Passage(*one) for one in passages], tmp_path / "own")
-    return ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
+    return ["--index", tmp_path / "own", *served]
 
 
 @pytest.fixture
@@ -156,17 +156,12 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
     assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
 
 
-def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, tmp_path):
+def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, write_json):
     nq = [{"question": f"Who governs {town}?", "answer": ["Flora Isvik"]} for town in TOWNS]
-    (tmp_path / "nq.jsonl").write_text("".join(json.dumps(one) + "\n" for one in nq))
-    hotpot = [
-        {"_id": town, "question": f"Who married in {town}?", "answer": "Flora Isvik", "supporting_facts": []}
-        for town in TOWNS
-    ]
-    (tmp_path / "hotpot").mkdir()
-    records = [{**one, "context": []} for one in hotpot]
-    (tmp_path / "hotpot" / "hotpot_train_v1.1.json").write_text(json.dumps(records))
-    data = ("--data", f"nq:{tmp_path / 'nq.jsonl'}", "--data", f"hotpotqa:{tmp_path / 'hotpot'}", "--split", "train")
+    more = {"answer": "Flora Isvik", "supporting_facts": [], "context": []}
+    hotpot = [{"_id": town, "question": f"Who married in {town}?", **more} for town in TOWNS]
+    folder = write_json("hotpot/hotpot_train_v1.1.json", hotpot).parent
+    data = ("--data", f"nq:{write_json('nq.jsonl', nq)}", "--data", f"hotpotqa:{folder}", "--split", "train")
     tune(*data, "--sample", 6, "--no-tuning", "--pick", train=()).fine()
     learned = json.loads((out / "program.json").read_text())["learned"]
     names = [name.split("/")[0] for name, _ in learned["train"] + learned["validation"]]

@@ -32,9 +32,8 @@ def bm25(keqa_command, corpus, tmp_path):
     return tmp_path / "bm25"
 
 
-def test_name_language_and_sources_are_kept(keqa_command, tmp_path):
-    corpus = tmp_path / "corpus.json"
-    corpus.write_text(json.dumps([FOREST]))
+def test_name_language_and_sources_are_kept(keqa_command, write_json, tmp_path):
+    corpus = write_json("corpus.json", [FOREST])
     out = keqa_command("index", corpus, "--out", tmp_path / "notes, 2024", "--language", "zh", "--name", "trees").fine()
     assert "Indexed 1 passage (en)" in out
     # The command at the end can be pasted.
@@ -83,9 +82,10 @@ def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(keqa_comman
     assert (ended.code, f"1 .png ({documents}/picture.png)" in ended.err) == (0, True)
 
 
-def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, documents, index, tmp_path, monkeypatch):
-    corpus = tmp_path / "corpus.json"
-    corpus.write_text(json.dumps([FOREST]))
+def test_an_index_of_other_sources_is_replaced_by_force_only(
+    keqa_command, documents, index, write_json, tmp_path, monkeypatch
+):
+    corpus = write_json("corpus.json", [FOREST])
     refused = keqa_command("index", corpus, "--out", index)
     assert (refused.code, f"other sources ({documents})" in refused.err, "--force" in refused.err) == (2, True, True)
     assert open_index(index).manifest.passages == 2
@@ -206,10 +206,9 @@ def test_files_come_and_go_from_one_index_or_several(keqa_command, documents, in
 
 
 @pytest.mark.server
-def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, server, tmp_path):
-    asked = tmp_path / "questions.jsonl"
-    asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
-    run = ("evaluate", "rag", "-q", asked, "--index", bm25, "--lm", "openai/scripted", "--api-base", server.api_base)
+def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, served, write_json, tmp_path):
+    asked = write_json("questions.jsonl", [{"question": "Who planted the oak?", "answer": "monks"}])
+    run = ("evaluate", "rag", "-q", asked, "--index", bm25, *served)
     reported = []
     for label in ("first", "second"):
         reported.append(keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json").json())

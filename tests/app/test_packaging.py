@@ -39,6 +39,6 @@ def test_every_constraint_is_exact():
         *project["dependencies"],
         *(need for extra in project["optional-dependencies"].values() for need in extra),
     ]
-    # vLLM has an environment of its own, with a FastAPI older than the one that is pinned.
+    # vLLM has an environment of its own, with a FastAPI for an older Starlette than the one that is pinned.
     required = {name.split(">")[0].split("[")[0] for name in wanted} - {"keqa", "vllm"}
     assert {name.lower() for name in required} <= names

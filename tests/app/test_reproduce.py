@@ -25,9 +25,9 @@ QUESTIONS = [
 
 
 @pytest.fixture
-def case(tmp_path, own_index, server, monkeypatch):
+def case(tmp_path, own_index, server, write_json, monkeypatch):
     """Writes a case of two questions to a scripted server, of which one is answered rightly."""
-    (tmp_path / "two.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+    write_json("two.jsonl", QUESTIONS)
     monkeypatch.chdir(tmp_path)
 
     def write(expected):
@@ -70,11 +70,10 @@ def test_the_list_names_what_can_be_reproduced(keqa_command):
 
 
 @pytest.fixture
-def papers(own_index, tmp_path):
+def papers(own_index, write_json):
     """A tiny NQ and a corpus."""
-    lines = [json.dumps({"question": one["question"], "answer": [one["answer"]]}) for one in QUESTIONS]
-    (tmp_path / "NQ-open.dev.jsonl").write_text("\n".join(lines) + "\n")
-    return ["--index", own_index, "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}", "--no-reference"]
+    lines = [{"question": one["question"], "answer": [one["answer"]]} for one in QUESTIONS]
+    return ["--index", own_index, "--data", f"nq:{write_json('NQ-open.dev.jsonl', lines)}", "--no-reference"]
 
 
 @pytest.fixture
@@ -185,18 +184,7 @@ def test_another_language_model_takes_the_place_of_the_tasks_alone():
     assert alone == LanguageModels("hosted_vllm/llama")
 
 
-def test_a_method_without_token_probabilities_is_left_out_and_no_other(paper, server, monkeypatch, tmp_path):
-    answers = server.reply
-
-    def reply(messages, n, body):
-        thinks = "thoughts" in str(messages)
-        return [markers(thought="So the answer is Oslo.")] * n if thinks else answers(messages, n, body)
-
-    server.reply = reply
-    ended = paper(("rag", "flare"))
-    assert [row["method"] for row in rows_of(ended)] == ["Always retrieve"]
-    assert "flare is left out: openai/scripted gives no token probabilities" in ended.err
-
+def test_no_other_method_is_left_out_than_one_without_token_probabilities(paper, monkeypatch):
     def refused(specs, *asking, **others):
         if specs[0].label == "flare":
             raise ConfigurationError("LMAuthError: the key is wrong")

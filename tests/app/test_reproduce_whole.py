@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from fixtures.command_line import served_by
 from fixtures.reader import Reader
 from fixtures.run_files import undrawn
 from servers.openai_server import OpenAIServer
@@ -23,26 +24,23 @@ PEOPLE = ("Ann Berg", "Bo Lind", "Cy Moor", "Di Holm", "Ed Fell", "Flo Vik", "Gu
 
 
 @pytest.fixture
-def written(tmp_path):
+def written(write_json, tmp_path):
     """Small files of two data sets in their own layouts, and an index of what they ask for."""
     lines = [{"question": f"who is the mayor of town {n}", "answer": [name]} for n, name in enumerate(PEOPLE)]
-    for name, part in (("dev", lines[:4]), ("train", lines[4:])):
-        (tmp_path / f"NQ-open.{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in part))
+    dev, train = write_json("NQ-open.dev.jsonl", lines[:4]), write_json("NQ-open.train.jsonl", lines[4:])
     polar = [
         {"qid": f"s{n}", "question": f"Is the mayor of town {n} called {name}?", "answer": n % 2 == 0}
         for n, name in enumerate(PEOPLE)
     ]
-    (tmp_path / "strategyqa_train.json").write_text(json.dumps(polar))
     passages = [
         Passage(f"p{n}", f"Town {n}", f"It is a harbour. The mayor of town {n} is {name}. It is old.")
         for n, name in enumerate(PEOPLE)
     ]
     build_index([*passages, Passage("q", "Town", "A town is a place. A mayor is old.")], tmp_path / "own")
     return [
-        *("--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}"),
-        *("--train", f"nq:{tmp_path / 'NQ-open.train.jsonl'}"),
+        *("--index", tmp_path / "own", "--data", f"nq:{dev}", "--train", f"nq:{train}"),
         # As in the paper, test questions are taken from the train file.
-        *("--data", f"strategyqa:{tmp_path / 'strategyqa_train.json'}"),
+        *("--data", f"strategyqa:{write_json('strategyqa_train.json', polar)}"),
     ]
 
 
@@ -59,9 +57,8 @@ def served(given, knows=40):
 
 
 def ask(keqa_command, server, given, out, *more):
-    models = ("--lm", "openai/scripted", "--api-base", server.api_base)
     labels = ("--labelling-lm", "openai/judge", "--labelling-api-base", server.api_base)
-    ended = keqa_command("reproduce", "paper", *models, *labels, *given, "--out", out, "--json", *more)
+    ended = keqa_command("reproduce", "paper", *served_by(server), *labels, *given, "--out", out, "--json", *more)
     assert ended.code == 0, ended.err
     return SimpleNamespace(
         err=ended.err, **{name.replace("-", "_"): rows for name, rows in json.loads(ended.out).items()}

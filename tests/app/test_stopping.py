@@ -1,6 +1,5 @@
 """Ctrl-C and SIGTERM: one line of what was kept and how to resume, a code of their own and no traceback."""
 
-import json
 import os
 import select
 import signal
@@ -8,7 +7,7 @@ import sys
 import time
 
 import pytest
-from fixtures.command_line import begin
+from fixtures.command_line import begin, served_by
 from fixtures.serving import QUESTION
 from servers.openai_server import OpenAIServer, markers
 
@@ -86,18 +85,16 @@ def stop(process, number):
 
 
 @pytest.fixture
-def questions(tmp_path):
+def questions(write_json):
     rows = [{"id": str(n), "question": f"Question {n}?", "answers": ["so"]} for n in range(40)]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_json("questions.jsonl", rows)
 
 
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 def test_an_evaluation_that_is_stopped_says_what_is_kept_and_resumes(keqa_command, tmp_path, questions, number):
     with OpenAIServer(reply=lambda messages, n, body: [markers(answer="so")] * n, latency=0.2) as server:
-        asked = ["evaluate", "closed-book", "--questions", questions, "--lm", "openai/scripted"]
-        asked += ["--api-base", server.api_base, "-o", tmp_path / "runs", "--in-flight", 2]
+        asked = ["evaluate", "closed-book", "--questions", questions, *served_by(server)]
+        asked += ["-o", tmp_path / "runs", "--in-flight", 2]
         process = begin(*asked, tmp_path=tmp_path)
         until(lambda: server.count >= 4, process)
         out, err = stop(process, number)
@@ -114,8 +111,8 @@ def test_an_evaluation_that_is_stopped_says_what_is_kept_and_resumes(keqa_comman
 
 def test_a_second_signal_does_not_wait(tmp_path, questions):
     with OpenAIServer(reply=lambda messages, n, body: ["never"], latency=300) as server:
-        asked = ["evaluate", "closed-book", "--questions", questions, "--lm", "openai/scripted"]
-        process = begin(*asked, "--api-base", server.api_base, "-o", tmp_path / "runs", tmp_path=tmp_path)
+        asked = ["evaluate", "closed-book", "--questions", questions, *served_by(server)]
+        process = begin(*asked, "-o", tmp_path / "runs", tmp_path=tmp_path)
         until(lambda: server.count >= 2, process)
         process.send_signal(signal.SIGINT)
         assert "once more ends at once" in process.stderr.readline()

@@ -9,6 +9,7 @@ import sys
 import unicodedata
 
 import pytest
+from fixtures.command_line import served_by
 from hypothesis import given
 from hypothesis import strategies as st
 from servers.openai_server import HTTPFault, OpenAIServer, markers
@@ -100,13 +101,12 @@ def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(keqa, hosti
 
 def test_a_hostile_language_model_is_shown_harmlessly(keqa, hostile_index):
     with OpenAIServer(reply=spoken) as server:
-        served = ["--index", hostile_index, "--lm", "openai/scripted", "--api-base", server.api_base, "--no-examine"]
-        served += ["--unanswered", "guess"]
-        ended = keqa("ask", QUESTION, *served)
+        ask = ("ask", QUESTION, *served_by(server), "--index", hostile_index, "--no-examine", "--unanswered", "guess")
+        ended = keqa(*ask)
         assert "Answer: monks \N{SYMBOL FOR ESCAPE}]0;owned" in ended.fine()
         assert not acting(ended.out + ended.err)
         assert KEY not in ended.out + ended.err
-        ended = keqa("ask", QUESTION, *served, "--json")
+        ended = keqa(*ask, "--json")
     record = ended.json()
     assert not acting(ended.out + ended.err)
     # An HTTP library may have put a replacement character in the place of half a pair.
@@ -121,21 +121,18 @@ def test_what_a_server_says_when_it_refuses_is_shown_harmlessly_and_without_the_
         raise HTTPFault(status, f"Incorrect key {KEY} (sk-p*****fXYZ) {EVIL}", "invalid_api_key")
 
     with OpenAIServer(reply=refuse) as server:
-        served = ["--lm", "openai/scripted", "--api-base", server.api_base]
         for form in ([], ["--json"]):
-            ended = keqa("ask", QUESTION, *served, *form)
+            ended = keqa("ask", QUESTION, *served_by(server), *form)
             assert ended.code in (1, 2)
             assert "Incorrect key" in ended.err
             assert not acting(ended.out + ended.err)
             assert not any(one in ended.out + ended.err for one in (KEY, "fXYZ"))
 
 
-def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(keqa, tmp_path):
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text(json.dumps({"id": f"q{EVIL}", "question": f"Who {EVIL}?", "answers": ["monks"]}) + "\n")
+def test_runs_with_hostile_labels_and_ids_are_shown_harmlessly(keqa, write_json, tmp_path):
+    asked = write_json("asked.jsonl", [{"id": f"q{EVIL}", "question": f"Who {EVIL}?", "answers": ["monks"]}])
     with OpenAIServer(reply=refused) as server:
-        served = ["--lm", "openai/scripted", "--api-base", server.api_base, "--questions", questions, "-o", tmp_path]
-        ended = keqa("evaluate", "closed-book", *served)
+        ended = keqa("evaluate", "closed-book", "--questions", asked, "-o", tmp_path, *served_by(server))
     assert not acting(ended.out + ended.err)
     run = tmp_path / "closed-book.jsonl"
     assert KEY not in run.read_text()

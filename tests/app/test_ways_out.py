@@ -27,12 +27,10 @@ ASKED = "What does the mayor of Carmouth earn?"
 
 
 @pytest.fixture
-def command(keqa_command, server, own_index, monkeypatch):
+def command(keqa_command, served, own_index, monkeypatch):
     def run(name, *arguments):
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{ASKED}\n"))
-        return keqa_command(
-            name, *arguments, "--index", own_index, "--lm", "openai/scripted", "--api-base", server.api_base
-        )
+        return keqa_command(name, *arguments, "--index", own_index, *served)
 
     return run
 

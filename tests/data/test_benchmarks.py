@@ -66,14 +66,7 @@ def test_an_answer_of_many_parts_and_spellings_has_so_many_forms():
         ("mmlu", {**RECORDS["SIX"], "answer": "G"}, "the answer must be a letter from A to F, not 'G'"),
         ("cmmlu", {**CMMLU, "B": " "}, r"the choices\[1\] is empty"),
         ("cmmlu", {**CMMLU, "": ""}, "there is no index"),
-        *(
-            (
-                "2wikimultihopqa",
-                {**TWO_WIKI, "evidences": one},
-                "evidences must hold|a part of evidences must be text",
-            )
-            for one in ([["Up", "director"]], ["Up"], [{"fact": "Up"}])
-        ),
+        ("2wikimultihopqa", {**TWO_WIKI, "evidences": "Up"}, "evidences must be list or tuple, not str"),
         ("webquestions", {"utterance": "who?", "targetValue": "(list)"}, "there is no answer"),
     ],
 )
@@ -98,14 +91,7 @@ def test_any_record_is_an_example_or_left_out_or_an_input_error(name, record):
         assert isinstance(BENCHMARKS[name].convert(record), Example | NotAsked)
 
 
-def test_the_benchmarks_of_the_papers_are_known():
-    assert list(BENCHMARKS) == [
-        *("nq", "triviaqa", "webquestions", "triviaqa-rc", "triviaqa-verified", "freshqa"),
-        *("hotpotqa", "hotpotqa-fullwiki", "2wikimultihopqa", "musique", "strategyqa"),
-        *("openbookqa", "mmlu", "cmmlu", "ceval", "mlec"),
-        *("squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
-        *("webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),
-    ]
+def test_the_benchmarks_of_the_papers_say_what_they_are_and_who_may_use_them():
     for name, benchmark in BENCHMARKS.items():
         assert benchmark.name == name
         assert all((benchmark.title, benchmark.licence, benchmark.expected))

@@ -1,7 +1,5 @@
 """What is declined counts as that, by its type: in scores, run files, tables and compiling."""
 
-import json
-
 import pytest
 from fixtures.findings import FINDINGS, NOTHING_FOUND
 
@@ -29,7 +27,7 @@ ROWS = [
 
 
 @pytest.fixture
-def asked(closed_book, tmp_path, monkeypatch):
+def asked(closed_book, write_json, tmp_path, monkeypatch):
     """A run over the rows; what anybody earns is not in the documents."""
 
     def run(*, raised=False):
@@ -44,8 +42,7 @@ def asked(closed_book, tmp_path, monkeypatch):
             return prediction_of(NOTHING_FOUND)
 
         monkeypatch.setattr(ClosedBook, "__call__", call)
-        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-        tally = evaluate(program, tmp_path / "rows.jsonl", out=tmp_path / "run.jsonl")
+        tally = evaluate(program, write_json("rows.jsonl", ROWS), out=tmp_path / "run.jsonl")
         monkeypatch.undo()
         return tally, tmp_path / "run.jsonl"
 

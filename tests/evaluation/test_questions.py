@@ -51,17 +51,10 @@ def test_what_cannot_be_used_of_a_file_is_told(mine):
     assert places == ["line 2", "line 3", "line 4"]
 
 
-def test_a_file_without_a_question(mine):
-    with pytest.raises(InputError, match=r"holds no question that can be used; expected: .*\n.*line 1: malformed JSON"):
-        of_name(mine("not JSON"))
-
-
-def test_a_sample_is_drawn_by_its_seed_whatever_the_order(mine):
-    rows = towns(50)
-    one, turned = (of_name(mine(*some), sample=10, seed=1) for some in (rows, rows[::-1]))
-    assert ids(one) == ids(turned) == ids(of_name(mine(*rows), sample=20, seed=1))[:10]
-    assert (one.seed, len(set(ids(one)))) == (1, 10)
-    assert ids(of_name(mine(*rows), sample=10, seed=1, limit=3)) == ids(one)[:3]
+def test_a_limit_takes_the_first_of_a_sample(mine):
+    file = mine(*towns(50))
+    few, all_ = (of_name(file, sample=10, seed=1, limit=limit) for limit in (3, None))
+    assert (few.seed, ids(few), len(ids(all_))) == (1, ids(all_)[:3], 10)
 
 
 @pytest.mark.parametrize("folder", [True, False])

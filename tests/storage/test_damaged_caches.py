@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+from contextlib import closing
+from itertools import cycle
 
 import dspy
 import pytest
@@ -44,32 +46,26 @@ DAMAGED = [
 ]
 
 
-@pytest.fixture
-def answering():
-    with OpenAIServer(reply=lambda messages, n, body: [markers(answer="x")] * n) as server:
-        yield server
-
-
-def overwritten(path, table, value):
-    with sqlite3.connect(path) as file:
-        count = file.execute(f"UPDATE {table} SET value = ?", (value,)).rowcount
-    file.close()
-    return count
+def damage(path, values):
+    """Writes other values over all that are kept, and says how many."""
+    with closing(sqlite3.connect(path)) as file, file:
+        keys = file.execute("SELECT key FROM calls").fetchall()
+        file.executemany("UPDATE calls SET value = ? WHERE key = ?", [(v, k) for v, (k,) in zip(cycle(values), keys)])
+    return len(keys)
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("value", [*DAMAGED, b"\xff\x00"])
-def test_a_damaged_answer_is_asked_for_again(answering, tmp_path, value):
-    server = answering
-    program = ClosedBook(lms=build_roles("openai/scripted", api_base=server.api_base, num_retries=0))
-    questions = [{"id": "1", "question": "Where?", "answer": "x"}]
-    for label in ("first", "second", "third"):
-        with CallCache(tmp_path / "calls.sqlite") as cache:
-            tally = evaluate(program, questions, out=tmp_path / f"{label}.jsonl", cache=cache)
-            assert tally.failed == 0
-        if label == "first":
-            assert overwritten(tmp_path / "calls.sqlite", "calls", value) == 1
-    assert server.count == 2
+def test_a_damaged_answer_is_asked_for_again(tmp_path):
+    values = [*DAMAGED, b"\xff\x00"]
+    questions = [{"question": f"Where is {n}?", "answer": "x"} for n, _ in enumerate(values)]
+    with OpenAIServer(reply=lambda messages, n, body: [markers(answer="x")] * n) as server:
+        program = ClosedBook(lms=build_roles("openai/scripted", api_base=server.api_base, num_retries=0))
+        for label in ("first", "second", "third"):
+            with CallCache(tmp_path / "calls.sqlite") as cache:
+                assert evaluate(program, questions, out=tmp_path / f"{label}.jsonl", cache=cache).failed == 0
+            if label == "first":
+                assert damage(tmp_path / "calls.sqlite", values) == len(values)
+    assert server.count == 2 * len(values)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +85,7 @@ def test_damaged_draws_are_made_again(scripted, tmp_path, value):
             assert program("Where?").answer == "Oslo"
         if label == "first":
             made = len(engine.calls)
-            assert overwritten(tmp_path / "calls.sqlite", "calls", value) == made
+            assert damage(tmp_path / "calls.sqlite", [value]) == made
     assert len(engine.calls) == 2 * made
 
 

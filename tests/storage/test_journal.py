@@ -42,7 +42,7 @@ def test_a_killed_process_leaves_what_it_finished(path):
 
 def test_another_fingerprint_is_refused_with_what_differs(path):
     Journal.open(path, PRINT).close()
-    with pytest.raises(InputError, match=r"\(seed was absent, now 1; top_k was 10, now 5\).*another folder, or delete"):
+    with pytest.raises(InputError, match=r"\(top_k was 10, now 5; seed was absent, now 1\).*another folder, or delete"):
         Journal.open(path, {"model": "openai/x", "top_k": 5, "seed": 1})
     Journal.open(path, PRINT).close()
     # Of what is long, where it differs.

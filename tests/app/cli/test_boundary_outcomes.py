@@ -59,15 +59,3 @@ def test_a_chooser_that_nobody_would_ask_is_refused(keqa_command, tmp_path, monk
     (tmp_path / "keqa.toml").write_text('chooser = "chooser.json"\n')
     keqa_command("config", "trust").fine()
     keqa_command("ask", "Who governs Carmouth?").fine()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--kind", "chooser"], "add --outcomes"),
-        (["--outcomes", "--cost-per-call", 0.1], "--cost-per-call is none of --kind light"),
-        (["--outcomes", "--kind", "chooser", "--reads", "quiz"], "--reads is none of --kind chooser"),
-    ],
-)
-def test_what_does_not_go_together(keqa_command, log, tmp_path, options, message):
-    keqa_command("boundary", "train", log, *options, "--out", tmp_path / "no.json").refused(message)

@@ -8,19 +8,12 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def served(server):
-    return ["--lm", "openai/scripted", "--api-base", server.api_base]
-
-
-@pytest.fixture
-def questions(tmp_path):
-    path = tmp_path / "questions.jsonl"
+def questions(write_json):
     rows = [
-        ("a", "Who governs the harbour of Carmouth?", "Heidi Fenman"),
-        ("b", "To whom is Heidi Fenman married?", "Flora Isvik"),
+        {"id": "a", "question": "Who governs the harbour of Carmouth?", "answer": "Heidi Fenman"},
+        {"id": "b", "question": "To whom is Heidi Fenman married?", "answer": "Flora Isvik"},
     ]
-    path.write_text("".join(json.dumps({"id": i, "question": q, "answer": a}) + "\n" for i, q, a in rows))
-    return path
+    return write_json("questions.jsonl", rows)
 
 
 def test_documents_of_an_index_are_made_and_read(keqa_command, served, own_index, questions, tmp_path):

@@ -13,22 +13,20 @@ pytestmark = pytest.mark.model
 
 
 @pytest.fixture
-def evaluate(keqa_command, server, tmp_path):
+def evaluate(keqa_command, served, write_json, tmp_path):
     """Runs `keqa evaluate` on questions about Carmouth, asked of the server."""
     rows = [
         {"id": "mayor", "question": "Who governs Carmouth?", "answer": "Heidi Fenman"},
         {"id": "spouse", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
     ]
-    (tmp_path / "towns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "not JSON\n")
-    (tmp_path / "corpus.jsonl").write_text(
-        '{"id": "p", "title": "Heidi Fenman", "text": "Heidi Fenman is married to Flora Isvik."}\n'
-    )
-    assert keqa_command("index", tmp_path / "corpus.jsonl", "--out", tmp_path / "index").code == 0
+    with write_json("towns.jsonl", rows).open("a") as file:
+        file.write("not JSON\n")
+    passage = {"id": "p", "title": "Heidi Fenman", "text": "Heidi Fenman is married to Flora Isvik."}
+    keqa_command("index", write_json("corpus.jsonl", [passage]), "--out", tmp_path / "index").fine()
 
     def run(method, *arguments, command="evaluate"):
         given = ["--questions", tmp_path / "towns.jsonl", "--index", tmp_path / "index", "--out", tmp_path / "runs"]
-        given += ["--lm", "openai/scripted", "--api-base", server.api_base]
-        return keqa_command(command, *([method] if isinstance(method, str) else method), *given, *arguments)
+        return keqa_command(command, *([method] if isinstance(method, str) else method), *given, *served, *arguments)
 
     return run
 
@@ -61,10 +59,10 @@ def test_rowen_checks_across_languages_with_any_language_model_but_the_one_that_
 
 
 def test_questions_that_are_left_out_are_reported_and_kept_in_the_header(
-    keqa_command, server, unanswerable_squad, tmp_path
+    keqa_command, served, unanswerable_squad, tmp_path
 ):
     given = ["--questions", f"squad:{unanswerable_squad}", "--out", tmp_path / "runs"]
-    ended = keqa_command("evaluate", "closed-book", *given, "--lm", "openai/scripted", "--api-base", server.api_base)
+    ended = keqa_command("evaluate", "closed-book", *given, *served)
     assert ended.code == 1, ended.err
     assert "left out: 2 unanswerable" in ended.err
     assert read_run(tmp_path / "runs" / "closed-book.jsonl").header.left_out == {"unanswerable": 2}
@@ -82,17 +80,6 @@ def test_figures_as_json(evaluate, server):
     uncached = evaluate("rag", "--json", "--label", "anew", "--no-cache").json()
     assert (uncached["asked"], uncached["lm_calls"]) == (2, 2)
     assert server.count == 4
-
-
-def test_failures_are_reported_and_asked_again(evaluate, server):
-    answers, server.reply = server.reply, lambda messages, n, body: ["no {format"] * n
-    ended = evaluate("rag")
-    assert ended.code == 1
-    assert "rag: 2 failed (AdapterParseError 2); --retry-failed asks them again" in ended.err
-    server.reply = answers
-    # What they failed with is in the cache, and is not what they get again.
-    found = evaluate("rag", "--retry-failed", "--json").json()
-    assert (found["asked"], found["failed"]) == (2, 0)
 
 
 def test_questions_whose_search_failed_are_reported_and_asked_again(evaluate, monkeypatch):

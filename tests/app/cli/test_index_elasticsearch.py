@@ -1,7 +1,5 @@
 """``keqa index --engine elasticsearch``, ``keqa index info`` and ``keqa search`` with a real server."""
 
-import json
-
 import pytest
 from servers.elasticsearch import AlteringServer
 from servers.openai_server import OpenAIServer
@@ -27,17 +25,15 @@ def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, 
 
 
 def test_a_hybrid_with_an_embedded_index_is_asked_and_no_run_names_the_server(
-    keqa_command, corpus, flags, elasticsearch_address, server, tmp_path
+    keqa_command, corpus, flags, elasticsearch_address, served, write_json, tmp_path
 ):
     assert keqa_command("index", corpus, *flags).code == 0
     assert keqa_command("index", corpus, "-o", tmp_path / "index").code == 0
     both = f"{tmp_path / 'index'},{elasticsearch_address}"
     found = keqa_command("search", "boats at dawn", "-i", both, "-k", 1, "--json").json()["hits"]
     assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 3))
-    asked = tmp_path / "questions.jsonl"
-    asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
-    lm = ("--lm", "openai/scripted", "--api-base", server.api_base)
-    keqa_command("evaluate", "rag", "-q", asked, "--index", both, *lm, "-o", tmp_path / "runs").fine()
+    asked = write_json("questions.jsonl", [{"question": "Who planted the oak?", "answer": "monks"}])
+    keqa_command("evaluate", "rag", "-q", asked, "--index", both, *served, "-o", tmp_path / "runs").fine()
     kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
     assert b"oldest oak" in kept
     assert elasticsearch_address.partition("://")[2].rpartition("/")[0].encode() not in kept

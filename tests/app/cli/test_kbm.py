@@ -1,8 +1,7 @@
 """``keqa reproduce kbm``: rows, draws and tables over a scripted language model; priced, resumed, and judged."""
 
-import json
-
 import pytest
+from fixtures.command_line import served_by
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.retrievers import Passage, build_index
@@ -30,7 +29,7 @@ def reply(messages, n, body):
 
 
 @pytest.fixture
-def run(keqa_command, tmp_path):
+def run(keqa_command, write_json, tmp_path):
     build_index([Passage(str(n), f"Town{n}", f"Mayor{n} governs Town{n}.") for n in TOWNS], tmp_path / "own")
 
     def squad(name):
@@ -39,16 +38,15 @@ def run(keqa_command, tmp_path):
             for n in TOWNS
         ]
         data = {"data": [{"title": "Towns", "paragraphs": [{"context": "Towns.", "qas": questions}]}]}
-        (tmp_path / f"{name}.json").write_text(json.dumps(data))
-        return f"{name}:{tmp_path / f'{name}.json'}"
+        return f"{name}:{write_json(f'{name}.json', data)}"
 
     with OpenAIServer(reply=reply) as server:
-        served = ["--lm", "openai/scripted", "--api-base", server.api_base, "--index", tmp_path / "own"]
 
         def command(*more):
             named = ["--data", squad("squad2"), "--data", squad("chinesesquad"), "--train", squad("squad")]
             asked = ["--sample", 8, "--train-sample", 24, "--draws", 5, "--out", tmp_path / "out"]
-            return keqa_command("reproduce", "kbm", *served, *named, *asked, "--json", *more)
+            index = ("--index", tmp_path / "own")
+            return keqa_command("reproduce", "kbm", *served_by(server), *index, *named, *asked, "--json", *more)
 
         command.server = server
         yield command

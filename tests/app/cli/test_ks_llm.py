@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fixtures.command_line import served_by
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.evaluation.run_file import read_run
@@ -29,15 +30,13 @@ def reply(messages, n, body):
 @pytest.fixture
 def served():
     with OpenAIServer(reply=reply) as running:
-        yield ["--lm", "openai/scripted", "--api-base", running.api_base]
+        yield served_by(running)
 
 
 @pytest.fixture
-def questions(tmp_path):
-    path = tmp_path / "two.jsonl"
+def questions(write_json):
     rows = [{"id": str(n), "question": f"Who governs Carmouth{'?' * n}", "answer": "Ann Berg"} for n in (1, 2)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_json("two.jsonl", rows)
 
 
 def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp_path):

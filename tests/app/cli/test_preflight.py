@@ -1,8 +1,7 @@
 """A server that cannot be asked ends a command before its first question, and leaves nothing behind."""
 
-import json
-
 import pytest
+from fixtures.run_files import towns
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.evaluation.run_file import read_run
@@ -11,11 +10,8 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def own(tmp_path):
-    rows = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(30)]
-    file = tmp_path / "towns.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+def own(write_json):
+    return write_json("towns.jsonl", towns(30))
 
 
 @pytest.mark.parametrize("role", ["", "utility-"])

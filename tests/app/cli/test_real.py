@@ -1,7 +1,5 @@
 """``keqa reproduce real``: collecting from a served model, resuming, and printing without it."""
 
-import json
-
 import pytest
 
 from keqa.evaluation.reproduction import real
@@ -14,13 +12,11 @@ QUESTIONS = [
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(write_json):
     """A folder of data sets with one of them."""
-    folder = tmp_path / "data" / "nq"
-    folder.mkdir(parents=True)
-    (folder / "NQ-open.dev.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
-    (folder / "psgs_w100.tsv").write_text("id\ttext\ttitle\n1\tShe married Flora Isvik.\tHeidi Fenman\n")
-    return folder.parent
+    write_json("data/nq/NQ-open.dev.jsonl", QUESTIONS)
+    text = "id\ttext\ttitle\n1\tShe married Flora Isvik.\tHeidi Fenman\n"
+    return write_json("data/nq/psgs_w100.tsv", text).parents[1]
 
 
 @pytest.fixture
@@ -33,8 +29,10 @@ def run(keqa_command, tmp_path, monkeypatch):
     return run
 
 
-def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_twice(run, data, server, tmp_path):
-    asked = ("--lm", "openai/scripted", "--api-base", server.api_base, "--data", data, "--only", "nq")
+def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_twice(
+    run, data, server, served, tmp_path
+):
+    asked = (*served, "--data", data, "--only", "nq")
     rows = ("--only", "closed-book", "--only", "rag", "--only", "keqa")
     found = run(*asked, *rows, "--json").json()
     assert [(row["method"], row["questions"]) for row in found["real-1"]] == [
@@ -50,15 +48,12 @@ def test_what_was_collected_is_printed_without_the_model_and_nothing_is_asked_tw
     assert b"Carmouth married" not in (tmp_path / "shipped.zip").read_bytes()
 
 
-def test_what_learns_is_compiled_first_on_other_questions(run, data, server, tmp_path, monkeypatch):
+def test_what_learns_is_compiled_first_on_other_questions(run, data, served, write_json, tmp_path, monkeypatch):
     monkeypatch.setitem(real.DESIGN, "sample", 6)
-    lines = [
-        json.dumps({"question": f"Who is the spouse of the mayor of Carmouth, number {n}?", "answer": ["Flora Isvik"]})
-        for n in range(12)
-    ]
-    (data / "nq" / "NQ-open.dev.jsonl").write_text("\n".join(lines))
-    asked = ("--lm", "openai/scripted", "--api-base", server.api_base, "--data", data)
-    found = run(*asked, "--only", "nq", "--only", "keqa-compiled", "--json").json()
+    question = "Who is the spouse of the mayor of Carmouth, number"
+    rows = [{"question": f"{question} {n}?", "answer": ["Flora Isvik"]} for n in range(12)]
+    write_json("data/nq/NQ-open.dev.jsonl", rows)
+    found = run(*served, "--data", data, "--only", "nq", "--only", "keqa-compiled", "--json").json()
     assert [(row["method"], row["questions"]) for row in found["real-1"]] == [("KEQA, compiled", 6)]
     known = learned_of(tmp_path / "out" / "openai-scripted" / "nq" / "programs" / "keqa-compiled")
     assert len({*known.train, *known.validation}) == 6

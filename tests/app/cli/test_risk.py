@@ -30,15 +30,15 @@ def test_the_method_of_the_run_file_is_compared_once_more(tmp_path, monkeypatch)
 
 
 @pytest.mark.server
-def test_a_comparison_has_a_row_that_holds_the_risk_or_asks_nothing(keqa_command, server, tmp_path):
-    lm = ("--lm", "openai/scripted", "--api-base", server.api_base, "--no-cache")
+def test_a_comparison_has_a_row_that_holds_the_risk_or_asks_nothing(keqa_command, server, served, write_json, tmp_path):
+    lm = (*served, "--no-cache")
     server.reply = lambda messages, n, body: [answer_of(messages[-1]["content"])] * n
     for name, numbers in (("dev", range(80)), ("test", range(80, 90))):
         lines = [
             {"question": f"Who governs Town{n}?" if n % 2 else f"Who built Bridge{n}?", "answer": f"Somebody{n}"}
             for n in numbers
         ]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        write_json(f"{name}.jsonl", lines)
     keqa_command("evaluate", "closed-book", "-q", tmp_path / "dev.jsonl", *lm, "-o", tmp_path / "runs").fine()
     calls = len(server.calls)
     risk = ("--calibrated-on", tmp_path / "runs" / "closed-book.jsonl", "--out", tmp_path / "held")

@@ -161,20 +161,6 @@ def test_the_page_marks_what_may_yet_be_withheld(at_risk, server, open_page):
     assert page.get_by_text("provisional").count() == 0
 
 
-def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, open_page):
-    page = open_page(serving.url + "/", color_scheme="dark")
-    page.keyboard.type(QUESTION)
-    page.keyboard.press("Enter")
-    answered(page)
-    page.keyboard.type("To whom is the mayor married?")
-    page.keyboard.press("Enter")
-    page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
-    answered(page, 1)
-    page.get_by_role("button", name="New conversation").click()
-    assert page.locator(".story").count() == 0
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
-
-
 def test_what_is_typed_meanwhile_stays_and_a_new_conversation_knows_nothing_of_the_old(serving, server, open_page):
     usual, go_on = server.reply, threading.Event()
 
@@ -202,15 +188,18 @@ def test_what_is_typed_meanwhile_stays_and_a_new_conversation_knows_nothing_of_t
     assert not any("history" in str(call.messages) for call in server.calls)
 
 
-def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, server, open_page):
-    page = open_page(serving.url + "/")
-    ask(page, QUESTION)
+def test_by_keyboard_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, open_page):
+    page = open_page(serving.url + "/", color_scheme="dark")
+    page.keyboard.type(QUESTION)
+    page.keyboard.press("Enter")
     answered(page)
     page.reload()
     assert page.locator(".answer-text").inner_text() == "Flora Isvik"
     assert page.locator(".passage.kept .text").inner_text() == MARKUP
     assert page.get_by_role("status").inner_text() == ""
-    ask(page, "To whom is the mayor married?")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
+    page.keyboard.type("To whom is the mayor married?")
+    page.keyboard.press("Enter")
     page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
     answered(page, 1)
     page.reload()

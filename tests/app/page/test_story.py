@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fixtures.decided import DECIDED
 from fixtures.run_files import make_passage
 
 from keqa.page import document, story_page
@@ -101,23 +102,12 @@ def test_by_what_a_question_was_settled_and_what_was_kept_over_what(shown):
     assert kept in page.get_by_role("region", name="Quiz 1").inner_text()
 
 
-DECIDED = [
-    ({"certainty": 0.0, "threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3, certainty 0.00 < 1/10"),
-    ({"certainty": 0.7996}, "consistency 1/3, certainty 0.7996 < 4/5"),
-    ({"certainty": 0.8}, "consistency 1/3, certainty 0.80 (threshold 4/5)"),
-    ({"threshold": 0.1, "threshold_exact": "1/10"}, "consistency 1/3 (threshold 1/10)"),
-    ({"complete": False, "tries": 5}, "consistency 1/3 so far, 4/5 out of reach"),
-    ({"complete": False, "tries": 9}, "consistency 1/3 (threshold 4/5)"),
-    ({"complete": False, "certainty": 0.3, "stopped": "one draft decides"}, "one draft decides"),
-]
-
-
 def test_what_a_gate_compares_is_compared_and_no_sign_is_false(shown):
-    quizzes = [QUIZ.model_copy(update={**how, "index": number}) for number, (how, _) in enumerate(DECIDED, start=1)]
+    quizzes = [quiz.model_copy(update={"index": number}) for number, (quiz, _) in enumerate(DECIDED, start=1)]
     page = shown(story_page(RECORD.model_copy(update={"quizzes": quizzes})))
     for quiz, (_, said) in zip(quizzes, DECIDED, strict=True):
-        lines = page.get_by_role("region", name=f"Quiz {quiz.index}").inner_text().splitlines()
-        assert f"{said}: unknown, so search (gate: votes)" in lines
+        lines = page.get_by_role("region", name=f"Quiz {quiz.index}", exact=True).inner_text().splitlines()
+        assert said + (f" (gate: {quiz.gate})" if quiz.gate else "") in lines
 
 
 def test_sources_of_one_title_are_told_apart_and_open(shown):
@@ -200,10 +190,9 @@ def test_passages_of_a_method_without_quizzes(shown):
 
 
 @pytest.mark.server
-def test_ask_writes_the_page(keqa_command, server, own_index, tmp_path, open_page):
+def test_ask_writes_the_page(keqa_command, served, own_index, tmp_path, open_page):
     question = "To whom is the mayor of Carmouth married?"
     file = tmp_path / "story.html"
-    served = ["--no-look-first", "--lm", "openai/scripted", "--api-base", server.api_base, "--index", own_index]
-    keqa_command("ask", question, *served, "--html", file).fine()
+    keqa_command("ask", question, "--no-look-first", *served, "--index", own_index, "--html", file).fine()
     assert file.stat().st_size < 300_000
     assert open_page(file.as_uri()).locator(".answer-text").inner_text() == "Flora Isvik"

@@ -80,10 +80,9 @@ def test_an_answer_that_cannot_be_kept_is_given(serve, server, kept, monkeypatch
 
 
 @pytest.mark.process
-def test_a_kill_loses_nothing_but_the_answer_in_flight(server, own_index, tmp_path):
+def test_a_kill_loses_nothing_but_the_answer_in_flight(server, served, own_index, tmp_path):
     folder = tmp_path / "kept"
-    options = ["--port", 0, "--no-token", "--no-look-first", "--no-cache", "--index", own_index]
-    options += ["--lm", "openai/scripted", "--api-base", server.api_base]
+    options = [*served, "--port", 0, "--no-token", "--no-look-first", "--no-cache", "--index", own_index]
     with begin("serve", *options, tmp_path=tmp_path, environment={"KEQA_CONVERSATIONS": str(folder)}) as process:
         try:
             said = next(line for line in process.stderr or () if "Serving at" in line)

@@ -8,7 +8,6 @@ import httpx
 import pytest
 from fixtures.run_files import make_passage
 from fixtures.serving import MARKUP, QUESTION, TOKEN, events_in, until
-from mcp import Client
 
 from keqa.programs.prediction import AnswerPart
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord, Statement, Written
@@ -101,20 +100,6 @@ def test_who_goes_away_frees_the_calls(serve, slow):
     asked = slow.count
     time.sleep(0.3)
     assert slow.count == asked <= 2
-
-
-async def test_an_agent_hears_of_the_progress(serve, server):
-    heard = []
-
-    async def progress(done, total, message):
-        heard.append((done, total, message))
-
-    async with Client(f"{serve(server).url}/mcp") as client:
-        answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=progress)
-    assert answer.structured_content["answer"] == "Flora Isvik"
-    assert [done for done, _, _ in heard] == list(range(1, len(heard) + 1))
-    assert (1, None, "Quiz 1: Who governs Carmouth?") in heard
-    assert any(message == "Answer: Who governs Carmouth? Heidi Fenman" for _, _, message in heard)
 
 
 # Requests of Open WebUI 0.12, and of LibreChat's client (@librechat/agents 3.9, with the settings that LibreChat gives
@@ -222,33 +207,34 @@ def test_a_written_answer_has_its_sources_below_it_also_where_documents_contradi
     assert content_of(record).endswith("1. Port (1)")
 
 
-def told(completion, *parts, answer="Yes"):
-    """What a stream's reasoning field and text hold, of words that were written and the answer that came of them."""
+SAID = (AnswerPart(0, "Yes", True), AnswerPart(3, " or no", True))
+OTHERWISE = (AnswerPart(0, "No"), AnswerPart(0, "Yes"))
+AROUND = (AnswerPart(0, "The answer is"), AnswerPart(13, " Yes. I hope this helps!"))
+MARKUP_APART = (AnswerPart(0, "see !"), AnswerPart(5, "[x](http://evil)"))
+CHECKED = "\n\n*Checked against the documents:*\n\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "parts", "answer", "reasoning", "text"),
+    [
+        # What is checked yet is a part of the story.
+        ("reasoning", SAID, "Yes", "Draft: Yes or no", "Yes"),
+        ("text", SAID, "Yes", "", "<think>\nDraft: Yes or no\n</think>\n\nYes"),
+        ("none", SAID, "Yes", "", "Yes"),
+        # An answer that comes out otherwise follows what was told, and one without what stood around it is none.
+        ("none", OTHERWISE, "Yes", "", f"No{CHECKED}Yes"),
+        ("none", AROUND, "Yes", "", "The answer is Yes. I hope this helps!"),
+        ("none", AROUND, "No", "", f"The answer is Yes. I hope this helps!{CHECKED}No"),
+        # Words that make markup together are broken up.
+        ("none", MARKUP_APART, "see ![x](http://evil)", "", "see ! [x] (http://evil)"),
+    ],
+)
+def test_of_words_that_were_written_and_the_answer_that_came_of_them(form, parts, answer, reasoning, text):
+    completion = Completion(form)
     events = [completion.happened(part) for part in parts]
     events += completion.answered(QuestionRecord(question="?", answer=answer, answer_source="summary"))
     deltas = [one["choices"][0]["delta"] for one in events_in("".join(events))]
-    return ["".join(one.get(name) or "" for one in deltas) for name in ("reasoning_content", "content")]
-
-
-def test_what_is_checked_yet_is_a_part_of_the_story():
-    parts = (AnswerPart(0, "Yes", True), AnswerPart(3, " or no", True))
-    assert told(Completion("reasoning"), *parts) == ["Draft: Yes or no", "Yes"]
-    assert told(Completion("text"), *parts) == ["", "<think>\nDraft: Yes or no\n</think>\n\nYes"]
-    assert told(Completion("none"), *parts) == ["", "Yes"]
-
-
-def test_an_answer_that_comes_out_otherwise_follows_what_was_told():
-    parts = (AnswerPart(0, "No"), AnswerPart(0, "Yes"))
-    assert told(Completion("none"), *parts) == ["", "No\n\n*Checked against the documents:*\n\nYes"]
-
-
-def test_an_answer_without_what_stood_around_it_is_no_other_one():
-    parts = (AnswerPart(0, "The answer is"), AnswerPart(13, " Yes. I hope this helps!"))
-    assert told(Completion("none"), *parts)[1].startswith("The answer is Yes.")
-    assert "Checked" not in told(Completion("none"), *parts)[1]
-    assert told(Completion("none"), *parts, answer="No")[1].endswith("*Checked against the documents:*\n\nNo")
-
-
-def test_words_that_make_markup_together_are_broken_up():
-    parts = (AnswerPart(0, "see !"), AnswerPart(5, "[x](http://evil)"))
-    assert told(Completion("none"), *parts, answer="see ![x](http://evil)")[1] == "see ! [x] (http://evil)"
+    assert ["".join(one.get(name) or "" for one in deltas) for name in ("reasoning_content", "content")] == [
+        reasoning,
+        text,
+    ]

@@ -16,13 +16,20 @@ pytestmark = pytest.mark.server
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_tools_over_http(serving, mode):
+async def test_both_tools_over_http_with_progress(serving, mode):
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append((done, total, message))
+
     async with Client(f"{serving.url}/mcp", mode=mode) as client:
         tools = (await client.list_tools()).tools
         assert [(tool.name, tool.annotations.read_only_hint) for tool in tools] == [("ask", True), ("search", True)]
-        answer = await client.call_tool("ask", {"question": QUESTION})
+        answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=progress)
         found = await client.call_tool("search", {"query": "harbour", "k": 1})
     assert not answer.is_error
+    assert [done for done, _, _ in heard] == list(range(1, len(heard) + 1))
+    assert (1, None, "Quiz 1: Who governs Carmouth?") in heard
     place = {"file": "", "page": None, "heading": "", "date": ""}
     source = {"id": "1", "title": "Heidi Fenman", "text": MARKUP, **place, "sentences": [MARKUP], "quizzes": [2]}
     explained = "Heidi Fenman governs Carmouth."
@@ -97,13 +104,10 @@ async def test_a_question_ends_at_once_where_nobody_hears_of_it_any_more():
 
 
 @pytest.mark.process
-async def test_an_agent_starts_the_command_and_talks_to_it(server, own_index, tmp_path):
-    arguments = ["-m", "keqa", "serve", "--mcp", "--no-look-first", "--index", str(own_index)]
-    arguments += ["--lm", "openai/scripted"]
+async def test_an_agent_starts_the_command_and_talks_to_it(served, own_index, tmp_path):
+    arguments = ["-m", "keqa", "serve", "--mcp", "--no-look-first", "--index", str(own_index), *served]
     environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(tmp_path)}
-    command = StdioServerParameters(
-        command=sys.executable, args=[*arguments, "--api-base", server.api_base], env=environment
-    )
+    command = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
     heard = []
 
     async def progress(done, total, message):

@@ -25,21 +25,6 @@ def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line, ed
         entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
 
 
-@pytest.mark.parametrize(
-    ("label", "settings", "title"),
-    [
-        ("rowen", {"language": "Chinese", "cross_model": False}, "Rowen"),
-        ("rowen", {"language": None, "cross_model": False}, "Rowen (one language)"),
-        ("rowen-rephrasings=3", {"language": None, "cross_model": False}, "Rowen (one language, rephrasings=3)"),
-        ("rowen-cross_model=True", {"language": None, "cross_model": True}, "Rowen (cross_model=True)"),
-        ("mine", {"language": None, "cross_model": False}, "mine"),
-    ],
-)
-def test_a_form_with_less_than_the_paper_has_is_reported(scored, label, settings, title):
-    (entry,) = entries_of([scored("rowen", (1,), label=label, **settings)])
-    assert entry.title == title
-
-
 def test_questions_of_two_splits_are_not_paired_though_their_ids_are_the_same(run, line):
     first = [line(number, 1.0) for number in range(3)]
     second = [one.model_copy(update={"question": "Another question?"}) for one in first]
@@ -133,22 +118,17 @@ def test_no_two_rows_are_called_the_same(scored):
     assert [entry.title for entry in entries_of(without)] == ["KEQA w/o R", "KEQA w/o R (keqa-no-reference)"]
 
 
-def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line):
-    kinds = ["fast-changing; one-hop", "slow-changing; multi-hop", "fast-changing; multi-hop"]
+@pytest.mark.parametrize(
+    ("kinds", "groups"),
+    [
+        (["fast; one-hop", "slow; multi-hop", "fast; multi-hop"], {"fast": 2, "slow": 1, "one-hop": 1, "multi-hop": 2}),
+        # Those of no kind are of one group with those called other.
+        (["", "a", "other"], {"other": 2, "a": 1}),
+    ],
+)
+def test_a_question_of_several_kinds_is_in_the_group_of_each(run, line, kinds, groups):
     entries = entries_of([run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds)])])
-    assert [(group.name, len(group.questions)) for group in groups_of(entries)] == [
-        ("fast-changing", 2),
-        ("slow-changing", 1),
-        ("one-hop", 1),
-        ("multi-hop", 2),
-    ]
-
-
-def test_questions_of_no_kind_are_of_one_group_with_those_called_other(run, line):
-    entries = entries_of(
-        [run("keqa", [line(number, 1.0, kind=kind) for number, kind in enumerate(["", "a", "other"])])]
-    )
-    assert [(group.name, len(group.questions)) for group in groups_of(entries)] == [("other", 2), ("a", 1)]
+    assert {group.name: len(group.questions) for group in groups_of(entries)} == groups
 
 
 IN_PYTHON = [
@@ -157,6 +137,7 @@ IN_PYTHON = [
     ("always retrieve", "mine", False),
 ]
 PICKS = {"pick": True, "index": "TantivyRetriever"}
+ALONE = {"language": None, "cross_model": False}
 REFERENCE = {"variant": "similar", "k": 8}
 
 
@@ -173,6 +154,16 @@ REFERENCE = {"variant": "similar", "k": 8}
         ("keqa-no-ukp", {**PICKS, "pick": False}, "KEQA w/o UKP"),
         ("keqa-full", {**PICKS, "pick": False}, "KEQA Full"),
         ("rag", {"index": "TantivyRetriever"}, "Always retrieve"),
+        # A form with less than the paper has says so.
+        ("rowen", {"language": "Chinese", "cross_model": False}, "Rowen"),
+        ("rowen", ALONE, "Rowen (one language)"),
+        ("rowen", {**ALONE, "label": "rowen-rephrasings=3"}, "Rowen (one language, rephrasings=3)"),
+        (
+            "rowen",
+            {"language": None, "cross_model": True, "label": "rowen-cross_model=True"},
+            "Rowen (cross_model=True)",
+        ),
+        ("rowen", {**ALONE, "label": "mine"}, "mine"),
     ],
 )
 def test_a_row_is_named_for_what_ran(scored, method, settings, title):

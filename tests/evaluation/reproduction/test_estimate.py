@@ -270,15 +270,12 @@ def test_a_rehearsed_and_a_built_reference_are_saved_with_what_they_cost(retriev
     learned = Questions("mine", "train", 0, TRAIN[1:3])
     built = training.build_program(found, lms, learned, tmp_path / "built", embedder="hashing-256", **how)
     assert built == training.Built(tmp_path / "built", helpful=1, harmful=0, problems=[])
-    said = about(built.folder)
-    assert (said["questions"], said["reference"]) == ({"train": 2, "validation": 0}, {"helpful": 1, "harmful": 0})
-    assert (said["problems"], said["command"]) == ([], "mine")
+    assert (about(built.folder)["questions"], about(built.folder)["command"]) == ({"train": 2, "validation": 0}, "mine")
     # Each question without passages, with the first, and with both.
     assert spent_on_training(built.folder, MODEL) == TrainingCost({MODEL: Spent(6, 60, 18)}, 2, 0, 0)
     reference = load(built.folder, found).picking.reference
     assert [(one.passage, one.helpful) for one in reference.entries] == [("Another one.", True)]
-    assert (reference.least, reference.form, reference.embedder.name) == (0, "joint", "hashing-256")
-    assert len(load(built.folder, found).learned.train) == 2
+    assert reference.embedder.name == "hashing-256"
     # Nothing is learned where no passage makes a difference.
     same = training.build_program(retriever("A passage."), lms, learned, tmp_path / "empty", **how)
     assert (same, (tmp_path / "empty").exists()) == (training.Built(None, problems=[]), False)

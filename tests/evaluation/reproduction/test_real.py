@@ -1,6 +1,5 @@
 """Real language models on real questions: which questions are asked, what ships of the replies, and the tables."""
 
-import json
 import zipfile
 
 import pytest
@@ -25,16 +24,15 @@ def tables(folder):
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(write_json, tmp_path):
     """Files of two sets: a file for each part, and one file for both."""
     musique = ("musique_ans_v1.0_dev.jsonl", "musique_ans_v1.0_train.jsonl")
     for name, files in (("musique", musique), ("nq", ("NQ-open.dev.jsonl",))):
-        (tmp_path / name).mkdir()
         for file in files:
             rows = [{"id": f"{file}-{n}", "question": f"{file} {n}?", "answer": f"a{n}"} for n in range(250)]
             more = {"answer_aliases": [], "question_decomposition": [], "paragraphs": [], "answerable": True}
             given = [row | more if name == "musique" else row | {"answer": [row["answer"]]} for row in rows]
-            (tmp_path / name / file).write_text("".join(json.dumps(row) + "\n" for row in given))
+            write_json(f"{name}/{file}", given)
     return tmp_path
 
 
@@ -48,10 +46,9 @@ def test_a_larger_sample_begins_with_the_smaller_and_none_is_learned_from(data, 
     assert learned.isdisjoint(one.question for one in all_)
 
 
-def test_of_strategyqa_the_authors_dev_questions_are_asked_and_the_others_are_learned_from(tmp_path):
+def test_of_strategyqa_the_authors_dev_questions_are_asked_and_the_others_are_learned_from(write_json, tmp_path):
     rows = [{"qid": f"q{n}", "question": f"Is it {n}?", "answer": True} for n in range(500)]
-    (tmp_path / "strategyqa").mkdir()
-    (tmp_path / "strategyqa" / "strategyqa_train.json").write_text(json.dumps(rows))
+    write_json("strategyqa/strategyqa_train.json", rows)
     of = real.SETS["strategyqa"]
     assert min(int(one.id[1:]) for one in of.questions(tmp_path, 100).examples) >= 371
     assert max(int(one.id[1:]) for one in of.training(tmp_path)) < 371
