@@ -76,13 +76,9 @@ def key(gold: str, title: str, text: str) -> str:
     return one_line(clean_text(title if gold == "title" else f"{title} {text}"))
 
 
-def gold_titles(file: Path) -> dict[str, set[str]]:
-    """The pages that the answer of each question needs, of files in HotpotQA's layout."""
-    records = json.loads(file.read_text(encoding="utf-8"))
-    return {one["_id"]: {key("title", title, "") for title, _ in one["supporting_facts"]} for one in records}
-
-
-def gold_texts(example: Example) -> set[str]:
+def gold_keys(benchmark: Benchmark, example: Example) -> set[str]:
+    if benchmark.gold == "title":
+        return {key("title", fact.title, "") for fact in example.supporting_facts}
     return {key("text", one.title, one.text) for one in example.context if one.role == "supporting"}
 
 
@@ -102,10 +98,8 @@ class Case:
         name = benchmark.name.lower()
         corpus = list(read_corpus([data / name / benchmark.corpus]))
         there = {key(benchmark.gold, one.title, one.text) for one in corpus}
-        pairs = []
-        for file in (data / name / one for one in benchmark.questions):
-            titles = gold_titles(file) if benchmark.gold == "title" else {}
-            pairs += [(one.question, titles.get(one.id) or gold_texts(one)) for one in load(f"{name}:{file}").examples]
+        examples = [one for file in benchmark.questions for one in load(f"{name}:{data / name / file}").examples]
+        pairs = [(one.question, gold_keys(benchmark, one)) for one in examples]
         usable = [(question, gold) for question, gold in pairs if gold and gold <= there]
         asked, golds = map(list, zip(*usable[:questions], strict=True))
         gold, places = set().union(*golds), range(len(corpus))

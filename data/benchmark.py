@@ -9,7 +9,7 @@ from dataclasses import field as default
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from keqa.data.example import ContextPassage, Example, Scoring, as_example
+from keqa.data.example import Example, Scoring, as_example
 from keqa.data.loading import Converted, Loaded, collect, read_records
 from keqa.data.question import broken_references, clean, numbered_quizzes
 from keqa.data.rows import SourceRow, json_list
@@ -189,10 +189,12 @@ def usable(*answers: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def make(*, kind: str = "", scored_as: Scoring = "", context: Iterable[ContextPassage] = (), **fields: Any) -> Example:
-    """An example from plain fields and its passages, checked as every other is; `InputError` where it is of no use."""
+def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
+    """An example from plain fields and evidence, checked as every other is; an `InputError` where it cannot be used."""
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
     # A gold decomposition whose references lead nowhere is dropped, and the question stays.
     if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
         fields |= {"quizzes": (), "quiz_answers": ()}
-    return replace(as_example(fields), kind=kind, scored_as=scored_as, context=tuple(context))
+    facts, triples, context = (tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context"))
+    example = as_example(fields)
+    return replace(example, kind=kind, scored_as=scored_as, supporting_facts=facts, triples=triples, context=context)

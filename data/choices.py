@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_split
-from keqa.data.example import Example
+from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_split, one_text
+from keqa.data.example import Example, SupportingFact
 from keqa.data.loading import Converted, NotAsked
 from keqa.data.rows import SourceRow, json_list, table
 from keqa.errors import InputError
@@ -23,6 +23,7 @@ _SPLIT = re.compile(r"_(test|dev|val)$")
 
 
 def _openbookqa(record: Mapping[str, Any]) -> Example:
+    """A record of the authors or the hub; `fact1` becomes the supporting fact."""
     asked = record if "question_stem" in record else field(record, "question", dict)
     if isinstance(asked.get("choices"), Mapping):
         labels, texts = (list(field(asked["choices"], name, (list, tuple))) for name in ("label", "text"))
@@ -31,12 +32,14 @@ def _openbookqa(record: Mapping[str, Any]) -> Example:
     key = field(record, "answerKey", str)
     if key not in labels[: len(texts)]:
         raise InputError(f"answerKey is {key!r}, and there are the choices {', '.join(map(str, labels))}")
+    fact = record.get("fact1")
     return make(
         id=field(record, "id", str),
         question=asked.get("question_stem", asked.get("stem")),
         choices=texts,
         answers=(texts[labels.index(key)],),
         answer_type="choice",
+        supporting_facts=[SupportingFact(text=one_text(fact, "fact1"))] if fact else [],
     )
 
 

@@ -29,6 +29,24 @@ Scoring = Literal["", "hotpotqa", "yes/no"]
 
 
 @dataclass(frozen=True, slots=True)
+class SupportingFact:
+    """Something needed for the answer; its position is a sentence's in its page, or of MuSiQue a paragraph's."""
+
+    title: str = ""
+    position: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """A step of reasoning, as KS-LLM constructs them; the object is an entity or a value."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContextPassage:
     """A passage that comes with the question: it supports the answer, distracts from it or gives a wrong one (RGB)."""
 
@@ -45,6 +63,7 @@ class Example:
         id: Unique within a data set; also the root of what is learned from the question.
         answers: The gold answer first, then its aliases; none where the documents do not say it, see `unanswerable`.
         quizzes: The gold decomposition with #1, #2, where there is one, and `quiz_answers` the gold answer of each.
+        supporting_facts: What the annotators needed for the answer, where the benchmark gives it.
         context: The passages that come with the question, where there are any.
         scored_as: How an answer is scored, where that is not by its type: ``hotpotqa`` by that benchmark's official
             script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this, and do
@@ -61,6 +80,8 @@ class Example:
     choices: tuple[str, ...] = ()
     quizzes: tuple[str, ...] = ()
     quiz_answers: tuple[str, ...] = ()
+    supporting_facts: tuple[SupportingFact, ...] = ()
+    triples: tuple[Triple, ...] = ()
     context: tuple[ContextPassage, ...] = ()
     kind: str = ""
     scored_as: Scoring = ""
@@ -85,7 +106,7 @@ FIELDS: Final = (
 )
 """What is read of a mapping or object; `Example` has more, which only benchmarks give."""
 
-_KEPT: Final = ("context", "scored_as", "one_hop")
+_KEPT: Final = ("supporting_facts", "triples", "context", "scored_as", "one_hop")
 # How much more has to speak for it that a gold answer is none: "Not the Nine O'Clock News" is one.
 _CERTAIN: Final = 3.0
 # “No. 5” is no verdict.

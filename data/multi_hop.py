@@ -1,6 +1,6 @@
 """Questions of several steps: HotpotQA, 2WikiMultihopQA, MuSiQue and StrategyQA.
 
-HotpotQA is of Yang et al. (2018), 2WikiMultihopQA of Ho et al. (2020), which has the same layout; both are
+HotpotQA is of Yang et al. (2018), 2WikiMultihopQA of Ho et al. (2020), which has the same layout and triples; both are
 read in the authors' layout (pairs) or that of the Hugging Face hub (columns of lists). MuSiQue is of Trivedi et al.
 (2022), StrategyQA of Geva et al. (2021).
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable
-from keqa.data.example import ContextPassage, Example, PassageRole
+from keqa.data.example import ContextPassage, Example, PassageRole, SupportingFact, Triple
 from keqa.data.loading import Converted, NotAsked
 from keqa.data.rows import SourceRow, json_lines, json_list
 from keqa.errors import InputError
@@ -22,12 +22,13 @@ _ALIASES = "id_aliases.json"
 def _hotpotqa(record: Mapping[str, Any]) -> Example:
     if "evidences" in record:
         raise InputError("it has evidences, as a record of 2WikiMultihopQA")
-    return _hop(record)
+    return _hop(record, (), ())
 
 
 def _two_wiki(record: Mapping[str, Any]) -> Example:
-    field(record, "evidences", (list, tuple))
-    return _hop(record, record.get("answer_aliases") or ())
+    """Evidences, which HotpotQA has not, become triples."""
+    triples = tuple(_triple(evidence) for evidence in field(record, "evidences", (list, tuple)))
+    return _hop(record, triples, record.get("answer_aliases") or ())
 
 
 def _two_wiki_rows(path: Path) -> Iterator[SourceRow]:
@@ -50,10 +51,13 @@ def _aliases(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def _hop(record: Mapping[str, Any], aliases: Sequence[str] = ()) -> Example:
+def _hop(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
     answer = field(record, "answer", str)
-    facts = _pairs(record, "supporting_facts", "title", "sent_id")
-    titles = {one_text(title, "a title of supporting_facts") for title, _ in facts}
+    facts = [
+        SupportingFact(one_text(title, "a title of supporting_facts"), field({"sent_id": number}, "sent_id", int))
+        for title, number in _pairs(record, "supporting_facts", "title", "sent_id")
+    ]
+    titles = {fact.title for fact in facts}
     context = []
     for title, sentences in _pairs(record, "context", "title", "sentences") if record.get("context") else ():
         page = one_text(title, "a title of the context")
@@ -66,6 +70,8 @@ def _hop(record: Mapping[str, Any], aliases: Sequence[str] = ()) -> Example:
         # Only the gold answer says whether a question wants yes or no, and no prompt may show what that says.
         answer_type="short",
         scored_as="hotpotqa",
+        supporting_facts=facts,
+        triples=triples,
         context=context,
     )
 
@@ -82,6 +88,16 @@ def _pairs(record: Mapping[str, Any], name: str, first: str, second: str) -> lis
     if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
         raise InputError(f"{name} must hold pairs of {first} and {second}")
     return [(pair[0], pair[1]) for pair in value]
+
+
+def _triple(value: Any) -> Triple:
+    """A triple as a list of three, or as the hub's object."""
+    if isinstance(value, Mapping):
+        value = [value.get("fact"), value.get("relation"), value.get("entity")]
+    if not isinstance(value, list | tuple) or len(value) != 3:
+        raise InputError("evidences must hold subject, relation and object")
+    subject, relation, target = (one_text(part, "a part of evidences") for part in value)
+    return Triple(subject, relation, target)
 
 
 _DISTRACTOR = Benchmark(
@@ -101,33 +117,53 @@ def _musique(record: Mapping[str, Any]) -> Converted:
     if record.get("answerable") is False:
         return NotAsked("unanswerable")
     hops = items(record, "question_decomposition")
-    context = []
-    for passage in items(record, "paragraphs") if record.get("paragraphs") is not None else ():
+    facts, context = [], []
+    for place, passage in enumerate(items(record, "paragraphs") if record.get("paragraphs") is not None else ()):
         title = one_text(passage.get("title"), "the title of a paragraph")
         text = one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph")
-        context.append(
-            ContextPassage(title, text, "supporting" if passage.get("is_supporting") is True else "distractor")
-        )
+        supporting = passage.get("is_supporting") is True
+        context.append(ContextPassage(title, text, "supporting" if supporting else "distractor"))
+        facts += [SupportingFact(title, place, text)] if supporting else []
     return make(
         id=record.get("id"),
         question=record.get("question"),
         answers=usable(field(record, "answer", str), record.get("answer_aliases") or ()),
         quizzes=[field(hop, "question", str) for hop in hops],
         quiz_answers=[field(hop, "answer", (str, int, float)) for hop in hops],
+        supporting_facts=facts,
         context=context,
     )
 
 
 def _strategyqa(record: Mapping[str, Any]) -> Example:
+    """The facts are the sentences of `facts`, then the paragraphs that any annotator named as evidence."""
     answer = field(record, "answer", bool)
+    facts = record.get("facts") or []
+    sentences = [facts] if isinstance(facts, str) else field(record, "facts", (list, tuple)) if facts else []
     decomposition = field(record, "decomposition", (list, tuple)) if record.get("decomposition") else ()
+    named = dict.fromkeys(_paragraphs(record.get("evidence")))
     return make(
         id=field(record, "qid", str),
         question=record.get("question"),
         answers=("yes" if answer else "no",),
         answer_type="yes/no",
         quizzes=[one_text(quiz, "a quiz of the decomposition") for quiz in decomposition],
+        supporting_facts=[
+            *(SupportingFact(text=one_text(sentence, "a fact")) for sentence in sentences),
+            *(SupportingFact(title, position) for title, position in named),
+        ],
     )
+
+
+def _paragraphs(evidence: Any) -> Iterator[tuple[str, int]]:
+    """Title and number of each paragraph in the nested lists; ``operation`` and ``no_evidence`` name none."""
+    if isinstance(evidence, str):
+        title, dash, number = evidence.rpartition("-")
+        if dash and number.isdecimal():
+            yield one_text(title, "the title of an evidence"), int(number)
+    elif isinstance(evidence, list | tuple):
+        for part in evidence:
+            yield from _paragraphs(part)
 
 
 BENCHMARKS = (

@@ -34,7 +34,7 @@ def test_recall_is_that_of_the_gold_passages_and_questions_without_theirs_are_le
     by_text = Example(
         "1", "Who?", ("x",), context=(ContextPassage("A", "one  b", "supporting"), ContextPassage("A", ""))
     )
-    assert recall.gold_texts(by_text) == {"A one b"}
+    assert recall.gold_keys(recall.Benchmark("NQ", "", (), "text"), by_text) == {"A one b"}
 
 
 def test_the_table_of_bm25(data, monkeypatch, capsys):

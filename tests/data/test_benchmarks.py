@@ -66,7 +66,14 @@ def test_an_answer_of_many_parts_and_spellings_has_so_many_forms():
         ("mmlu", {**RECORDS["SIX"], "answer": "G"}, "the answer must be a letter from A to F, not 'G'"),
         ("cmmlu", {**CMMLU, "B": " "}, r"the choices\[1\] is empty"),
         ("cmmlu", {**CMMLU, "": ""}, "there is no index"),
-        ("2wikimultihopqa", {**TWO_WIKI, "evidences": "Up"}, "evidences must be list or tuple, not str"),
+        *(
+            (
+                "2wikimultihopqa",
+                {**TWO_WIKI, "evidences": one},
+                "evidences must hold|a part of evidences must be text",
+            )
+            for one in ([["Up", "director"]], ["Up"], [{"fact": "Up"}])
+        ),
         ("webquestions", {"utterance": "who?", "targetValue": "(list)"}, "there is no answer"),
     ],
 )
