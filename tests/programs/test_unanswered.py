@@ -230,6 +230,9 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
         # A word of it that stands elsewhere is none of its sources.
         ("May a trainee work remotely?", "No", ["A trainee may work remotely."]),
+        # What is said beside a verdict, names, and numbers of their own tell more than other words.
+        ("Is my room paid?", "No – up to 120 EUR is.", ["A hotel may cost 120 euros."]),
+        ("Who lives in Bremen?", "Ann and Ben, with no canteen", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
     ],
 )
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
