@@ -327,7 +327,7 @@ class Writing(Stage):
         elif repeats == "words":
             why = "it says nothing but what was asked"
         else:
-            # A name of the question is in every passage about it; that of what is compared, such as a year, need not be.
+            # A name of the question is in every passage about it; that of what is compared need not be.
             worded = not repeats and (bool(missing) or not words_lacking(claimed, cited))
             supported, why = await support_of(self.support, question, claimed, cited, worded=worded, named=named)
         kept = with_citations(text, {number: number for number in citations})
