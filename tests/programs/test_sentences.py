@@ -228,6 +228,13 @@ def test_a_rule_for_some_contradicts_none(asked_of, whose):
     assert asked_of("What is the hotel limit?", notes, "140 euros").answer == "140 euros"
 
 
+def test_rows_of_a_table_are_no_contradiction_where_neither_tells(asked_of):
+    rows = [f"route: Florø-Smørhamn; category: {who}; fare: {fare}" for who, fare in (("adult", 88), ("child", 44))]
+    notes = [Passage(row, "fares", row, Place("fares.csv")) for row in rows]
+    found = asked_of("Who is the mayor of Florø?", notes, "UNKNOWN").unanswered
+    assert found.kind == "nothing supports an answer"
+
+
 def test_other_verbs_beside_a_value_say_something_else():
     letters = "A museum in Kinmouth shows letters about Robert Torman."
     born = "1 September 1926 is the birth date of Robert Torman."
