@@ -150,8 +150,8 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
-    Where there is an answer, they differ in nothing else: a rule for managers contradicts none. Where there is none, they
-    are of two files: rows of a table differ.
+    Where there is an answer, they differ in nothing else: a rule for managers contradicts none. Where there is none,
+    they are of two files: rows of a table differ.
     """
     other_words = OTHER_WORDS if answer is None else 0
     for first, second in combinations([one for one in passages if not one.older_than], 2):
