@@ -239,7 +239,17 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
     wanted = asked | _content(answered)
     scores = [shared(bag, wanted) for bag in bags]
     best = max(scores, default=0.0)
-    return [as_written(text, parts[scores.index(best)])] if best > 0 else []
+    found = [scores.index(best)] if best > 0 else []
+    # What the answer names or counts may stand in several that are about the question.
+    named = {word for name in names_of(f": {answer}") for word in name}
+    left = {word for word in answered if word in named or word.isdigit()}.difference(asked, *(bags[at] for at in found))
+    while found and len(found) < _QUOTED:
+        place = max(range(len(bags)), key=lambda at: (len(left & bags[at]), shared(bags[at], asked)))
+        if left.isdisjoint(bags[place]) or bags[place].isdisjoint(asked):
+            break
+        found.append(place)
+        left -= bags[place]
+    return [as_written(text, parts[place]) for place in sorted(found)]
 
 
 def _content(words: Iterable[str]) -> set[str]:

@@ -130,7 +130,7 @@ class Stage(dspy.Module):
         if self._gives_none != model:
             try:
                 return await asking(config={**(config or {}), **LOGPROBS})
-            except ConfigurationError as error:
+            except (CallError, ConfigurationError) as error:
                 if needed or not tells_no_probabilities(error):
                     raise
                 self._gives_none = model

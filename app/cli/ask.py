@@ -95,7 +95,7 @@ def ask(
 
 
 def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> None:
-    from keqa.cli.story import shown_answer, written_answer
+    from keqa.cli.story import in_lines, shown_answer, written_answer
     from keqa.programs.prediction import sources_of
 
     if as_json:
@@ -104,7 +104,7 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
     elif not quiet:
         results().print(shown_answer(record, full=full))
     elif record.answer is not None:
-        for part in [*written_answer(record)] or [Text(visible_line(record.answer))]:
+        for part in [*written_answer(record)] or [in_lines(record.answer)]:
             results().print(part, soft_wrap=isinstance(part, Text))
         if record.guessed:
             warn("The answer is a guess: nothing was found that carries it.")
@@ -311,7 +311,7 @@ def _typed_lines() -> Iterator[str]:
 
 
 def _show_briefly(record: QuestionRecord) -> None:
-    from keqa.cli.story import written_answer
+    from keqa.cli.story import in_lines, written_answer
     from keqa.programs.prediction import sources_of
     from keqa.programs.unanswered import answer_text, lines_of
 
@@ -324,6 +324,6 @@ def _show_briefly(record: QuestionRecord) -> None:
     elif names := dict.fromkeys(source.title or source.id for source in sources):
         lines.append(f"Sources: {'; '.join(names)}")
     before = [] if record.standalone is None else [Text(visible_line(f"→ {record.standalone}"), "dim")]
-    answer = written or [Text(visible_line(answer_text(record)), style)]
+    answer = written or [in_lines(answer_text(record), style)]
     for part in [*before, *answer, *(Text(visible_line(line), "dim") for line in lines)]:
         results().print(part, soft_wrap=isinstance(part, Text))

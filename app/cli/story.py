@@ -89,7 +89,7 @@ def written_answer(record: QuestionRecord) -> Iterator[RenderableType]:
     if written.style == "list":
         yield plain(listed(written), "dim")
     elif record.answer not in (None, written.plain):
-        yield _labelled("In short", answer_text(record, short=True))
+        yield _answer("In short", answer_text(record, short=True))
     left = len(written.statements) - len(written.given)
     if left:
         why = "as no passage that it cites carries it, or it says nothing new"
@@ -97,7 +97,7 @@ def written_answer(record: QuestionRecord) -> Iterator[RenderableType]:
 
 
 def head(record: QuestionRecord) -> Text:
-    """The answer in a line; a guess is marked, and what the documents do not say is no answer."""
+    """The answer; a guess is marked, and what the documents do not say is no answer."""
     if record.failure is not None:
         failure = record.failure
         what = f"No answer: {failure.stage} failed ({failure.cause}): "
@@ -105,9 +105,15 @@ def head(record: QuestionRecord) -> Text:
     if record.unanswered is not None:
         return plain(record.unanswered.message, "bold yellow", whole=True)
     if record.guessed:
-        return _labelled("Answer", answer_text(record), "bold yellow")
-    source = f" ({ANSWER_SOURCES[record.answer_source]})"
-    return _labelled("Answer", record.answer or "", "bold green").append(source, "dim")
+        return _answer("Answer", answer_text(record), "bold yellow")
+    return _answer("Answer", record.answer or "", "bold green", f"({ANSWER_SOURCES[record.answer_source]})")
+
+
+def _answer(label: str, text: str, style: str = "", source: str = "") -> Text:
+    """An answer and what it comes from; one in several lines, such as steps or code, stands below its label."""
+    lines = in_lines(text, style)
+    between = "\n" if "\n" in lines.plain else " "
+    return Text.assemble((f"{label}:", "bold"), between, lines, between if source else "", (source, "dim"))
 
 
 def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
@@ -349,6 +355,11 @@ def plain(text: str, style: str = "", *, whole: bool = False) -> Text:
     """Text from outside as one line that acts on no terminal."""
     cut = text if whole or len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
     return Text(visible_line(cut), style)
+
+
+def in_lines(text: str, style: str = "") -> Text:
+    """Text from outside in its own lines, that acts on no terminal."""
+    return Text("\n").join(plain(line, style, whole=True) for line in text.splitlines())
 
 
 def _count(number: int, thing: str) -> str:

@@ -290,6 +290,8 @@ async def predict(
         meter.failed = True
         known = typed_error(error, [lm])
         if isinstance(known, CallError) and known.unusable:
+            # What was cut off, maybe in its thoughts, is told from what has another form.
+            known = meter.truncated or known
             # An engine that would reply the same is not asked again: what it cannot answer is known from then on.
             for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
                 forget()

@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import dspy
-from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
 from keqa.signatures.chat_format import sections
@@ -93,8 +92,10 @@ def word_probabilities(text: str, tokens: Tokens) -> list[float]:
 
 def tells_no_probabilities(error: BaseException) -> bool:
     """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
-    refused = isinstance(error.__cause__, LMUnsupportedFeatureError) and "logprobs" in str(error)
-    return refused or isinstance(error, NoProbabilitiesError)
+    # Of Gemini and OpenAI's reasoning models, some servers refuse the request by what they say alone.
+    kinds = (type(error.__cause__).__name__, getattr(error, "cause", ""))
+    refused = not {"LMUnsupportedFeatureError", "LMInvalidRequestError"}.isdisjoint(kinds)
+    return (refused and "logprobs" in str(error).lower()) or isinstance(error, NoProbabilitiesError)
 
 
 def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:

@@ -193,9 +193,15 @@ class CallMeter(UsageTracker):
         text, reason = self.replies[0]
         return text if reason == "length" else f"{text}\n"
 
+    @property
+    def truncated(self) -> CallError | None:
+        """The error where a reply was cut off; None where none was."""
+        message = "the reply, thoughts included, ended at the token limit: --max-tokens (max_tokens=…) sets it"
+        return CallError("TruncatedReplyError", message, unusable=True) if any(map(_cut, self.replies)) else None
+
     def refuse_truncated(self) -> None:
-        if any(map(_cut, self.replies)):
-            raise CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
+        if (error := self.truncated) is not None:
+            raise error
 
     def spoilt(self, signature: type[dspy.Signature]) -> int:
         """How many replies were cut off or cannot be read; at least one."""

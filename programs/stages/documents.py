@@ -12,11 +12,20 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import trained_on_prompts
 from keqa.programs.calls.session import note
+from keqa.programs.numerals import in_digits
 from keqa.programs.prediction import source_of
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
-from keqa.programs.sentences import OTHER_WORDS, disagreements, language_of, newer, sentences_of, spoken_of
+from keqa.programs.sentences import (
+    OTHER_WORDS,
+    disagreements,
+    language_of,
+    names_of,
+    newer,
+    sentences_of,
+    spoken_of,
+)
 from keqa.programs.stage import Stage
-from keqa.programs.stages.support import UNREADABLE, words_lacking
+from keqa.programs.stages.support import NEGATIONS, UNREADABLE, other_numbers_left_out, words_lacking
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import NAMES, language_of_text, one_line
 from keqa.signatures.baselines import JudgeSupport
@@ -116,13 +125,16 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
 def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] | None:
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
-    Where that is nothing, and of a yes or no, those about the quiz; None where nothing tells which they are.
+    Its names and numbers tell, or else its other words. Where that is nothing, as of a mere yes or no, those about the
+    quiz; None where nothing tells which they are.
     """
-    texts = [_whole_text(one) for one in passages]
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
-    if verdict_in(answer):
-        return about or None
-    left = {*words_lacking(answer, [quiz])}.difference(words_lacking(answer, texts))
+    # In one writing, so that words of one passage are those of another.
+    answer, *texts = map(in_digits, (answer, *(other_numbers_left_out(answer, _whole_text(one)) for one in passages)))
+    left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
+    left = {word for word in left if not verdict_in(word)}
+    names = {word for name in names_of(f": {answer}") for word in name}
+    left = {word for word in left if word in names or any(map(str.isdigit, word))} or left
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
     found = [] if left else about
     while left:
@@ -138,11 +150,13 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
-    Where there is an answer, they differ in nothing else: a rule for managers contradicts none.
+    Where there is an answer, they differ in nothing else: a rule for managers contradicts none. Where there is none,
+    they are of two files: rows of a table differ.
     """
     other_words = OTHER_WORDS if answer is None else 0
     for first, second in combinations([one for one in passages if not one.older_than], 2):
-        if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
+        alike = answer is None and first.file and first.file == second.file
+        if alike or not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
         for pair in disagreements(first, second, quiz, other_words):
             stated = [answer is None or not words_lacking(answer, [one]) for one in pair]

@@ -40,6 +40,7 @@ _REREAD = 3
 _EXPANSION = 200
 """So many characters of a passage expand a query: of a longer piece what it says beside the point is searched, too."""
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
+_MUTE = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL)
 
 
 class SearchError(CallError):
@@ -312,8 +313,8 @@ class PassageReading:
 
     def _take_for_none(self, asked: AskedQuiz, error: CallError, *, even_if_mute: bool = False) -> None:
         """Take replies that were of no use for no answer, where nothing is to be guessed; raise the error otherwise."""
-        # An LM that is down, or mute, says nothing of the passages.
-        mute = error.reply is not None and not error.reply.strip()
+        # An LM that is down, or mute, says nothing of the passages, nor does one that was cut off in its thoughts.
+        mute = error.reply is not None and _MUTE.fullmatch(error.reply) is not None
         if self.documents is None or not error.unusable or (mute and not even_if_mute):
             raise error
         note("answer", error.cause, error.message, "found no answer in the passages", asked.quiz.index)

@@ -100,7 +100,7 @@ _ENDING = 2
 UNREADABLE = "the judge said nothing that can be read"
 """What is said of a judge whose replies are of no use."""
 # A passage that says that something is so does not support an answer that it is not.
-_NEGATIONS = frozenset(
+NEGATIONS = frozenset(
     "not no never none cannot without nicht kein keine keinen nie ohne pas jamais sans nunca sin".split()
 )
 _NOT_SO = re.compile(r"不(?![仅僅但同断斷少锈鏽])|[没沒勿]|未(?![来來])|[无無](?:法|需|须|須|权|權)|禁止|ません|ない")
@@ -138,7 +138,7 @@ async def support_of(
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
-        if len({*lacking} - _NEGATIONS) > most and any(language_of(one) == language for one in passages):
+        if len({*lacking} - NEGATIONS) > most and any(language_of(one) == language for one in passages):
             return False, why
     else:
         why = "its words prove nothing"
@@ -190,7 +190,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
         return "the passages have its words as parts of a date"
     written = list(dict.fromkeys([*passages, *map(in_digits, passages)]))
-    if words_lacking(answer, [_other_numbers_left_out(answer, text) for text in written]):
+    if words_lacking(answer, [other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
     stated, *texts = map(_spelled, (in_digits(answer), *written))
     pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
@@ -246,7 +246,7 @@ def _of_another_year(question: str, answer: str) -> bool:
     return bool(asked and stated) and asked.isdisjoint(stated) and len(re.findall(r"\d+", answer)) > len(stated)
 
 
-def _other_numbers_left_out(answer: str, text: str) -> str:
+def other_numbers_left_out(answer: str, text: str) -> str:
     """A text without numbers below zero, without 10:30, and without all that has decimals, where an answer has none."""
     text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(text))
     text = text if _TO_THE_MINUTE.search(answer) else _TO_THE_MINUTE.sub(" ", text)
@@ -287,7 +287,7 @@ def _spelled(text: str) -> str:
 
 def _negated(text: str) -> bool:
     """Whether a text says that something is not so; 能不能 asks."""
-    return not _NEGATIONS.isdisjoint(words_of(_spelled(text))) or bool(_NOT_SO.search(_OR_NOT.sub("", text)))
+    return not NEGATIONS.isdisjoint(words_of(_spelled(text))) or bool(_NOT_SO.search(_OR_NOT.sub("", text)))
 
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
@@ -323,7 +323,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
         return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
 
     wanted = _words(answer)
-    wanted += [word for word in words_of(answer) if word in _NEGATIONS and there.isdisjoint(_NEGATIONS)]
+    wanted += [word for word in words_of(answer) if word in NEGATIONS and there.isdisjoint(NEGATIONS)]
     lacking = [word for word in dict.fromkeys(wanted) if not stands_there(_plain(word))]
     # Where two words that are there meet, the last character of one and the first of the other are no word.
     met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}

@@ -316,7 +316,7 @@ class Writing(Stage):
                 citations = able[:1]
                 text = cited_with(text, citations)
         cited = [shown[number] for number in citations]
-        missing = words_lacking(claimed, cited)
+        missing = words_lacking(stated(without_pointers(text)), cited)
         numbers = [word for word in missing if any(map(str.isdigit, word)) and not any(map(str.isalpha, word))]
         repeats = _repeats(question, without_citations(text))
         supported: bool | None = False
@@ -327,8 +327,9 @@ class Writing(Stage):
         elif repeats == "words":
             why = "it says nothing but what was asked"
         else:
-            # A name of the question is in every passage about it.
-            supported, why = await support_of(self.support, question, claimed, cited, worded=not repeats, named=named)
+            # A name of the question is in every passage about it; that of what is compared need not be.
+            worded = not repeats and (bool(missing) or not words_lacking(claimed, cited))
+            supported, why = await support_of(self.support, question, claimed, cited, worded=worded, named=named)
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False
         return Statement(text=kept, citations=citations, supported=supported, why=why, given=given)

@@ -231,6 +231,14 @@ def test_the_answer_stands_first_then_its_sources_then_the_story():
     assert whole.count("It rains there, as everybody knows.") == 40
 
 
+def test_an_answer_keeps_its_lines():
+    record = QuestionRecord(question="How?", answer="1. Moor\x1b[2J\n2. Press CONNECT", answer_source="passages")
+    shown = printed(shown_answer(record)).partition("\n\n")[0]
+    assert [line.rstrip() for line in shown.splitlines()] == [
+        *("Answer:", "1. Moor␛[2J", "2. Press CONNECT", "(from passages)")
+    ]
+
+
 def test_a_failure_and_what_is_withheld_are_called_no_answer():
     failure = Failure(stage="answer", cause="LMTimeoutError", message="no reply")
     shown = printed(shown_answer(QuestionRecord(question="Why?", failure=failure)))

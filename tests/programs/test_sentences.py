@@ -228,6 +228,13 @@ def test_a_rule_for_some_contradicts_none(asked_of, whose):
     assert asked_of("What is the hotel limit?", notes, "140 euros").answer == "140 euros"
 
 
+def test_rows_of_a_table_are_no_contradiction_where_neither_tells(asked_of):
+    rows = [f"route: Florø-Smørhamn; category: {who}; fare: {fare}" for who, fare in (("adult", 88), ("child", 44))]
+    notes = [Passage(row, "fares", row, Place("fares.csv")) for row in rows]
+    found = asked_of("Who is the mayor of Florø?", notes, "UNKNOWN").unanswered
+    assert found.kind == "nothing supports an answer"
+
+
 def test_other_verbs_beside_a_value_say_something_else():
     letters = "A museum in Kinmouth shows letters about Robert Torman."
     born = "1 September 1926 is the birth date of Robert Torman."
@@ -271,6 +278,12 @@ def test_selected_evidence_decides():
     assert supporting_sentences(TEXT, "Who?", "Heidi Fenman", ["A sentence of another passage."])[0].startswith(
         "Its mayor"
     )
+
+
+def test_each_name_and_number_of_an_answer_has_a_sentence_about_the_question():
+    text = "CCTV is kept for 14 days. Ann has a dog. Deletion is for Ann. It rained on 14 May."
+    question = "How long is CCTV kept, and who is asked for its deletion?"
+    assert supporting_sentences(text, question, "14 days; Ann") == ["CCTV is kept for 14 days.", "Deletion is for Ann."]
 
 
 def test_three_sentences_at_most_and_chinese_by_character():

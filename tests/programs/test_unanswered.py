@@ -11,7 +11,7 @@ from fixtures.choosers import chooser
 from fixtures.replies import Replies
 
 import keqa
-from keqa.errors import NotInDocumentsError
+from keqa.errors import NotInDocumentsError, StageError
 from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
@@ -230,6 +230,9 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
         # A word of it that stands elsewhere is none of its sources.
         ("May a trainee work remotely?", "No", ["A trainee may work remotely."]),
+        # What is said beside a verdict, names, and numbers of their own tell more than other words.
+        ("Is my room paid?", "No – up to 120 EUR is.", ["A hotel may cost 120 euros."]),
+        ("Who lives in Bremen?", "Ann and Ben, with no canteen", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
     ],
 )
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
@@ -243,6 +246,14 @@ def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
     reply = replies(answers={"Who": "**Ann Ok** [1], by 2**3 votes"}, JudgeSupport={"support": "fully"})
     program, _ = own("Ann Ok lives there, by 2**3 votes.", reply=reply, pick=False)
     assert program("Who lives there?").answer == "Ann Ok, by 2**3 votes"
+
+
+@pytest.mark.parametrize("thoughts", ["", "<think>\nOkay, the user"])
+def test_a_reply_that_was_cut_off_in_its_thoughts_is_no_finding(own, thoughts):
+    program, engine = own("A hotel may cost 120 euros.", reply=lambda *call: thoughts, pick=False)
+    engine.finish_reason = "length"
+    with pytest.raises(StageError, match="max-tokens"):
+        program("How much may a hotel cost?")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from servers.openai_server import OpenAIServer, markers
+from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
@@ -87,3 +87,18 @@ def test_one_request_for_all_draws_has_the_probabilities_of_each():
     assert [(call.n, call.body.get("logprobs")) for call in server.calls] == [(2, True), (1, None)]
     assert [sample.probability for sample in quiz.samples] == pytest.approx([0.9, 0.5])
     assert (quiz.certainty, quiz.known) == (pytest.approx(0.7), True)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("said", ["Logprobs is not enabled for models/x", "Unsupported parameter: 'logprobs'"])
+def test_a_question_is_taken_apart_where_a_server_refuses_probabilities(said):
+    def reply(messages, n, body):
+        if body.get("logprobs"):
+            raise HTTPFault(400, said)
+        fields = {"quizzes": '["Who?", "Where?"]', "drafts": '["Ann", "Kiel"]'}
+        return [markers(**(fields if "drafts" in str(messages) else {"explanation": "So.", "answer": "Ann"}))]
+
+    with OpenAIServer(reply=reply) as server:
+        program = KEQA(None, draft=True)
+        program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
+        assert [quiz.answer for quiz in program("Who is where?").record.quizzes] == ["Ann", "Kiel"]

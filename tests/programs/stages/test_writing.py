@@ -389,6 +389,13 @@ def test_a_comparison_is_a_table_whose_cells_are_checked(asked):
     assert len(sources_of(prediction.record)) == 2
 
 
+def test_what_is_compared_may_have_a_number_in_its_name(asked):
+    written = {"subjects": '["Rules 2.0", "Rules 3.1"]', "rows": '["hotels | 150 euros [1] | 180 euros [2]"]'}
+    texts = "Hotels are paid up to 150 euros.", "Hotels are paid up to 180 euros."
+    prediction, _ = asked("Compare the rules 2.0 with 3.1.", *texts, reply=replies(written, support="fully"))
+    assert prediction.record.written.table[1:] == [["hotels", "150 euros [1]", "180 euros [2]"]]
+
+
 def test_the_cells_of_a_table_are_judged_side_by_side(asked):
     both = threading.Barrier(2)
     written = {"subjects": '["Nile", "Thames"]', "rows": '["course | flows northward [1] | flows eastward [2]"]'}
