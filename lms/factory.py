@@ -69,7 +69,8 @@ def build_lm(
         api_base: Address of an OpenAI-compatible or other server; for LiteLLM strings only.
         api_key: Instead of the provider's environment variable.
         temperature: For calls that do not say.
-        max_tokens: For calls that do not say; by default 256 in this process, 1024 elsewhere.
+        max_tokens: For calls that do not say; by default 256 in this process, 1024 elsewhere, and
+            4096 once a reply was cut off.
         timeout: Seconds for one attempt until its reply is whole, however slowly it comes; for LiteLLM strings only.
         num_retries: Attempts after the first, for errors that may pass. A server that asks to wait (Retry-After) is
             given what it asks for, up to `keqa.lms.faults.LONGEST_WAIT` seconds; beyond them the call fails at once.

@@ -31,6 +31,10 @@ EXAMPLES = (
 )
 KEYLESS = "no-key-needed"
 _log = logging.getLogger("keqa.lms")
+_TOKENS = 1024
+"""So many tokens a reply may have, thoughts included, where nobody says how many."""
+_MORE_TOKENS = 4096
+"""So many, where one with fewer was cut off; all models that are served today write as many."""
 _SHORT_REPLIES = 2
 """After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
 
@@ -236,12 +240,17 @@ def served(model: str, *, api_base: str | None, api_key: str | None, max_tokens:
     kwargs |= {name: value for name, value in given.items() if value is not None}
     _complete(kwargs, model, api_base or address_in_environment(provider))
     try:
-        return ServedLM(model, engine="litellm", max_tokens=max_tokens or 1024, **kwargs)
+        return ServedLM(model, engine="litellm", max_tokens=max_tokens or _TOKENS, **kwargs)
     except dspy.LMConfigurationError:
         if max_tokens is not None:
             raise
         # OpenAI's reasoning models choose both themselves and refuse these settings.
         return ServedLM(model, engine="litellm", **{**kwargs, "temperature": None}, max_tokens=None)
+
+
+def more_tokens(lm: Any) -> int | None:
+    """How many tokens another reply may have where one was cut off; None where somebody has chosen how many."""
+    return _MORE_TOKENS if isinstance(lm, ServedLM) and lm.kwargs.get("max_tokens") == _TOKENS else None
 
 
 def as_served(lm: Any) -> Any:

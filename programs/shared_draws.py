@@ -41,6 +41,7 @@ class _Failed(Record):
     spoilt: NonNegativeInt
     reply: str | None
     served: bool
+    more_tokens: NonNegativeInt | None = None
 
 
 class _Made(Record):

@@ -47,7 +47,7 @@ def ask(
     quiet: bool = option("Print the answer alone.", "-q", default=False),
     html: Path | None = option("Write the story to this file, too, as a page that needs no network."),
     max_tokens: int | None = option(
-        "Tokens that a reply may have.", shown="1024; 256 for a model in this process", min=1
+        "Tokens that a reply may have.", shown="1024, 4096 once one was cut off; 256 for a model in this process", min=1
     ),
     timeout: float = option("Seconds for one attempt at a call to a served model.", default=120.0, min=0.1),
 ) -> None:

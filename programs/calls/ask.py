@@ -29,7 +29,7 @@ import dspy
 
 from keqa.errors import ConfigurationError
 from keqa.lms.loops import drafts_to
-from keqa.lms.served import ServedLM, as_served
+from keqa.lms.served import ServedLM, as_served, more_tokens
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.predictor import learned_demos
 from keqa.programs.calls.session import CallMeter, context, current, keeping, note, report
@@ -134,9 +134,10 @@ async def ask(
         except CallError as error:
             if copies is not None:
                 copies.hear(error)
-            changed = shorter(error) if error.overflow else None
+            as_before = tried.lengthen(arguments, error)
+            changed = shorter(error) if error.overflow and not as_before else None
             arguments |= changed or {}
-            if changed is not None or tried.alike(error):
+            if as_before or changed is not None or tried.alike(error):
                 continue
             line = _salvaged(error, stage, number, copies) if for_answer else None
             if line is None and tried.drawn(error):
@@ -182,6 +183,18 @@ class _Attempts:
     most: int
     draws: int = 0
     failed: list[CallError] = field(default_factory=list)
+    before: dict[str, Any] | None = None
+    longer: dict[str, Any] | None = None
+
+    def lengthen(self, arguments: dict[str, Any], error: CallError) -> bool:
+        """Give what was cut off more tokens from now on; whether they have no room, and it is asked for as before."""
+        if error.more_tokens and self.longer is None:
+            self.before = arguments.get("config")
+            self.longer = arguments["config"] = {**(self.before or {}), "max_tokens": error.more_tokens}
+        elif error.overflow and self.longer is not None and arguments["config"] is self.longer:
+            arguments["config"] = self.before
+            return True
+        return False
 
     def alike(self, error: CallError) -> bool:
         """Whether the same request is made again: once after an outage, and once after a server's unusable reply."""
@@ -296,6 +309,7 @@ async def predict(
             for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
                 forget()
             known.served = not runs_in_process(lm)
+            known.more_tokens = more_tokens(lm) if meter.truncated else None
             known.reply = meter.only
             if len(meter.replies) > 1:
                 known.spoilt = meter.spoilt(predictor.signature)

@@ -65,7 +65,8 @@ class CallError(Exception):
     """One leaf call failed in a way that the program can degrade around, by an error of the class `cause`.
 
     There was `overflow` of the context window, or a reply that was `unusable`; `spoilt` counts these. The only one is
-    `reply`, which ends with a line break unless it was cut off, and `served` where a server may give another.
+    `reply`, which ends with a line break unless it was cut off, and `served` where a server may give another. One that
+    was cut off may have `more_tokens` another time.
     """
 
     def __init__(
@@ -78,8 +79,9 @@ class CallError(Exception):
         spoilt: int | None = None,
         reply: str | None = None,
         served: bool = False,
+        more_tokens: int | None = None,
     ) -> None:
-        self.cause, self.message = cause, _shortened(message)
+        self.cause, self.message, self.more_tokens = cause, _shortened(message), more_tokens
         self.overflow, self.unusable, self.served = overflow, unusable, served
         self.spoilt, self.reply = int(unusable) if spoilt is None else spoilt, reply
         super().__init__(f"{cause}: {self.message}")

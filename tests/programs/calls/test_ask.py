@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,10 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMServerError, LMUnexpectedError
 from dspy.utils.usage_tracker import UsageTracker
+from servers.openai_server import FaultPlan, HTTPFault, OpenAIServer, markers
 
-from keqa.errors import ConfigurationError, RetrievalError
+from keqa.errors import ConfigurationError, RetrievalError, StageError
+from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.calls.ask import ask, lm_of_role, search, searched
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
@@ -141,6 +144,29 @@ def test_a_circle_is_ended_by_drawing(scripted):
         ("answer", "TruncatedReplyError", "asked again"),
     ]
     assert asked == [(0.0, None), (0.7, 1), (0.7, 2)]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "window", "answer", "asked"),
+    [
+        (None, 9000, "Oslo", [1024, 4096]),
+        # The number that somebody chose holds, and so does the window.
+        (1000, 9000, None, [1000] * 6),
+        (None, 3000, None, [1024, 4096, *[1024] * 5]),
+    ],
+)
+def test_a_reply_that_was_cut_off_may_be_longer_another_time(chosen, window, answer, asked):
+    def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
+        if body["max_tokens"] > window:
+            raise HTTPFault(400, "This model's maximum context length is 3000 tokens", "context_length_exceeded")
+        return [markers(answer="Oslo")] * n
+
+    plan = FaultPlan(share=1.0, kinds=("truncated",), only=lambda body: body["max_tokens"] < 3000)
+    with OpenAIServer(reply=reply, faults=plan) as api:
+        lms = build_roles("openai/scripted", api_base=api.api_base, api_key="any", cache=False, max_tokens=chosen)
+        with nullcontext() if answer else pytest.raises(StageError, match="max-tokens"):
+            assert ClosedBook(lms=lms)("What is the capital of Norway?").answer == answer
+    assert [call.body["max_tokens"] for call in api.calls] == asked
 
 
 @pytest.mark.parametrize(("errors", "searches"), [([], 1), ([OSError("away")], 2), ([OSError("away")] * 2, 2)])
