@@ -17,7 +17,7 @@ from dspy.utils.exceptions import (
 )
 
 from keqa.storage.redaction import SECRET, known_keys
-from keqa.storage.replies import chain, too_large
+from keqa.storage.replies import chain, is_of_httpx, too_large
 
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
@@ -108,10 +108,8 @@ def _is_void(choice: Any) -> bool:
 
 def _misread(error: LMError) -> str | None:
     """The server's own words, or nothing, where a reply of status 200 could not be read; None of any other error."""
-    import httpx
-
     found = list(chain(error))
-    if any(isinstance(one, httpx.HTTPStatusError | httpx.TransportError) for one in found):
+    if any(is_of_httpx(one, "HTTPStatusError", "TransportError") for one in found):
         return None
     for one in reversed(found):
         if type(one) is Exception:

@@ -20,7 +20,7 @@ from keqa.lms.direct import PROVIDERS, known_as
 from keqa.lms.discover import listed
 from keqa.lms.loops import requests
 from keqa.lms.served import KEYLESS, address_in_environment, as_served, is_address
-from keqa.storage.replies import chain, quiet_litellm
+from keqa.storage.replies import chain, is_of_httpx, quiet_litellm
 
 if TYPE_CHECKING:
     import dspy
@@ -174,7 +174,6 @@ class _Server:
 
     async def advice(self, error: Exception) -> str | None:
         """What to put right; None where the server is there, and the fault may pass."""
-        import httpx
         from dspy.utils.exceptions import LMUnsupportedModelError
 
         from keqa.lms.faults import UNREADABLE
@@ -185,9 +184,9 @@ class _Server:
         found = [kind.__name__ for kind in type(error).__mro__]
         if any(isinstance(one, ssl.SSLError) for one in causes):
             found = ["SSLError"]
-        elif any(isinstance(one, httpx.ConnectError) for one in causes):
+        elif any(is_of_httpx(one, "ConnectError") for one in causes):
             raise self.unreached("accepts no connection")
-        elif any(isinstance(one, httpx.TimeoutException) for one in causes):
+        elif any(is_of_httpx(one, "TimeoutException") for one in causes):
             found = []
         elif getattr(error, "provider_code", None) == UNREADABLE:
             found = ["no reply"]

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from httpx import AsyncByteStream, SyncByteStream
-
 MOST = 8 << 20
 """Bytes that a reply of a language model may have, unpacked."""
 
@@ -32,6 +30,11 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
+
+
+def is_of_httpx(error: BaseException, *names: str) -> bool:
+    """Whether an error is of these classes of httpx, or of that which OpenAI's client has since its version 3."""
+    return any(one.__name__ in names and one.__module__ in ("httpx", "httpx2") for one in type(error).__mro__)
 
 
 def too_large(error: BaseException) -> ReplyTooLargeError | None:
@@ -73,8 +76,8 @@ def bounded() -> Iterator[None]:
         _bounded.reset(token)
 
 
-class _UnpackedReply(AsyncByteStream, SyncByteStream):
-    """A reply's parts, unpacked, as httpx has them."""
+class _UnpackedReply:
+    """A reply's parts, unpacked."""
 
     def __init__(self, stream: Any, encoding: str | None) -> None:
         self._stream, self._take = stream, Unpacker(encoding).take
@@ -93,6 +96,13 @@ class _UnpackedReply(AsyncByteStream, SyncByteStream):
         await self._stream.aclose()
 
 
+@functools.cache
+def _unpacking(kind: type) -> type[_UnpackedReply]:
+    """As the httpx has them whose streams are of a kind: that of OpenAI's client is another one since its version 3."""
+    streams = [one for one in kind.__mro__ if one.__name__ in ("SyncByteStream", "AsyncByteStream")]
+    return type("UnpackedReply", (_UnpackedReply, *streams), {})
+
+
 def _asking(request: Any) -> Any:
     if _bounded.get():
         request.headers["Accept-Encoding"] = "gzip, deflate"
@@ -103,7 +113,8 @@ def _answered(response: Any) -> Any:
     if _bounded.get():
         # Without its place a redirect is for httpx what it is: no reply.
         response.headers.pop("location", None)
-        response.stream = _UnpackedReply(response.stream, response.headers.pop("content-encoding", None))
+        encoding = response.headers.pop("content-encoding", None)
+        response.stream = _unpacking(type(response.stream))(response.stream, encoding)
     return response
 
 

@@ -54,7 +54,10 @@ _OVERFLOW = re.compile(
 _LONGEST = 20_000
 """Of a server's error so many characters are read."""
 # What these trip over is mostly what a server sent.
-_CLIENTS = ("litellm", "openai", "httpx", "httpcore", "dspy._vendor.lm15", "elasticsearch", "elastic_transport")
+_CLIENTS = (
+    *("litellm", "openai", "httpx", "httpx2", "httpcore", "httpcore2", "dspy._vendor.lm15"),
+    *("elasticsearch", "elastic_transport"),
+)
 # What reads a value out of a reply trips over nothing but the reply, such as one that is nested too deeply.
 _READERS = ("dspy.adapters.utils", "json_repair")
 # Half a key that a server repeats would be recognised by nothing that takes keys out, so the cut falls beside it.
