@@ -147,7 +147,8 @@ def test_an_unsure_sentence_is_searched_for_without_its_unsure_words_and_written
         # The markers around a sentence do not count, and with theta 0 nothing is unsure.
         (dict.fromkeys(["[[", "##", "]]", "thought", "completed"], 0.01), {}, CHAIN, []),
         ({"Ann": 0.01}, {"theta": 0}, CHAIN, []),
-        # A sentence without a sure word searches for the question.
+        # A sentence without a sure word searches for the question, as the first one does where that is wanted.
+        ({}, {"first_retrieval": True}, CHAIN, [QUESTION]),
         (dict.fromkeys(["Ann", "wrote", "It."], 0.1), {}, [CHAIN[0], CHAIN[0], CHAIN[2]], [QUESTION]),
     ],
 )
