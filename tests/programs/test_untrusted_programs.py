@@ -266,6 +266,11 @@ def test_every_file_is_a_plain_one_of_the_folder_and_no_larger_than_what_is_read
     refused(folder, "the most that is read")
 
 
+def test_json_that_is_nested_without_end_is_refused(folder):
+    (folder / "program.json").write_text('{"a":' * 100_000)
+    refused(folder, "nested too deeply")
+
+
 def with_file(folder: Path, name: str, content: bytes):
     """A file with its digest, as a stranger would write it."""
     (folder / name).write_bytes(content)
