@@ -268,10 +268,12 @@ def in_other_ways(work: Path) -> Iterator[dict[str, Any]]:
             program = keqa.KEQA(keqa.open_index(indexed(work)), lms=lms, **_AS_IT_COMES)
             found = recorded(program, QUESTIONS, work / f"{at}.jsonl", 8)
         rows = [(asked.kind.startswith("none"), judged(asked, record)) for asked, record in found]
-        told, untold = ([figures for none, figures in rows if none is unanswerable] for unanswerable in (False, True))
-        sums = {name: sum(int(one[name]) for one in told) for name in ("right", "cited", "declined", "wrong")}
-        sums["rightly declined"] = sum(int(one["declined"]) for one in untold)
-        yield {"way": way, **sums, "calls": fmean(one["calls"] for one in (*told, *untold))}
+        answerable, others = (
+            [figures for none, figures in rows if none is unanswerable] for unanswerable in (False, True)
+        )
+        sums = {name: sum(int(one[name]) for one in answerable) for name in ("right", "cited", "declined", "wrong")}
+        sums["rightly declined"] = sum(int(one["declined"]) for one in others)
+        yield {"way": way, **sums, "calls": fmean(one["calls"] for one in (*answerable, *others))}
 
 
 def rewritten(rewrite: Rewrite, messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
