@@ -264,9 +264,6 @@ def test_every_file_is_a_plain_one_of_the_folder_and_no_larger_than_what_is_read
     with (folder / name).open("wb") as stream:
         stream.truncate(1 << 42)
     refused(folder, "the most that is read")
-
-
-def test_json_that_is_nested_without_end_is_refused(folder):
     (folder / "program.json").write_text('{"a":' * 100_000)
     refused(folder, "nested too deeply")
 
