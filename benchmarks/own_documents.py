@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -226,59 +226,45 @@ def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {"kind": name, **cells, "calls": f"{sums['calls'] / max(1, len(found)):.1f}"}
 
 
-Rewrite = Callable[[dict[str, str], Mapping[str, str]], str]
-"""The text of a reply from its fields and the inputs that it is asked with."""
-
-
-def worded(template: str) -> Rewrite:
-    def rewrite(fields: dict[str, str], inputs: Mapping[str, str]) -> str:
+def reworded(way: Any, fields: dict[str, str], inputs: Mapping[str, str]) -> str:
+    """The text of a reply: its answer in a wording, or its fields in a format."""
+    if isinstance(way, str):
         answer = fields.get("answer")
         if answer and "passages" in inputs and not is_refusal(answer):
-            fields = {**fields, "answer": template.format(answer=answer, question=inputs["question"])}
+            fields = {**fields, "answer": way.format(answer=answer, question=inputs["question"])}
         return markers(**fields)
-
-    return rewrite
-
-
-def formatted(before: str = "", field: str = "", behind: str = "") -> Rewrite:
-    def rewrite(fields: dict[str, str], inputs: Mapping[str, str]) -> str:
-        if field:
-            own, others = (
-                "\n\n".join(field.format(name=name, value=value) for name, value in said.items())
-                for said in (fields, dict.fromkeys(fields, "Nobody"))
-            )
-            return before + own + (behind and behind + others)
-        return before + json.dumps({name: _plain(value) for name, value in fields.items()}, ensure_ascii=False)
-
-    return rewrite
-
-
-def _plain(value: str) -> Any:
-    return json.loads(value) if value.startswith("[") else value
+    before, field, behind = (way.get(name, "") for name in ("before", "field", "behind"))
+    if not field:
+        values = {name: json.loads(value) if value.startswith("[") else value for name, value in fields.items()}
+        return str(before + json.dumps(values, ensure_ascii=False))
+    own, others = (
+        "\n\n".join(field.format(name=name, value=value) for name, value in said.items())
+        for said in (fields, dict.fromkeys(fields, "Nobody"))
+    )
+    return str(before + own + (behind and behind + others))
 
 
 def in_other_ways(work: Path) -> Iterator[dict[str, Any]]:
     """However it replies: what becomes of the questions that have an answer, and how many others are declined."""
-    ways = {"as asked for": worded("{answer}")}
-    ways |= {way: worded(template) for way, template in _WAYS["wordings"].items()}
-    ways |= {way: formatted(**parts) for way, parts in _WAYS["formats"].items()}
-    for at, (way, rewrite) in enumerate(ways.items()):
-        with OpenAIServer(reply=partial(rewritten, rewrite)) as server:
+    ways = {"as asked for": "{answer}", **_WAYS["wordings"], **_WAYS["formats"]}
+    for at, (name, way) in enumerate(ways.items()):
+        with OpenAIServer(reply=partial(rewritten, way)) as server:
             lms = keqa.build_roles("openai/rules-0", api_base=server.api_base, api_key="none")
             program = keqa.KEQA(keqa.open_index(indexed(work)), lms=lms, **_AS_IT_COMES)
             found = recorded(program, QUESTIONS, work / f"{at}.jsonl", 8)
-        rows = [(asked.kind.startswith("none"), judged(asked, record)) for asked, record in found]
-        told, untold = ([figures for none, figures in rows if none is unanswerable] for unanswerable in (False, True))
-        sums = {name: sum(int(one[name]) for one in told) for name in ("right", "cited", "declined", "wrong")}
-        sums["rightly declined"] = sum(int(one["declined"]) for one in untold)
-        yield {"way": way, **sums, "calls": fmean(one["calls"] for one in (*told, *untold))}
+        figures: dict[bool, list[dict[str, float]]] = {True: [], False: []}
+        for asked, record in found:
+            figures[asked.kind.startswith("none")].append(judged(asked, record))
+        sums = {what: sum(int(one[what]) for one in figures[False]) for what in ("right", "cited", "declined", "wrong")}
+        sums["rightly declined"] = sum(int(one["declined"]) for one in figures[True])
+        yield {"way": name, **sums, "calls": fmean(one["calls"] for some in figures.values() for one in some)}
 
 
-def rewritten(rewrite: Rewrite, messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
+def rewritten(way: Any, messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
     inputs, found = inputs_of(str(messages[-1]["content"])), []
     for text in reply(messages, n, body):
         fields = {one.name: text[one.start : one.end].strip() for one in sections(text) if one.name != COMPLETED}
-        found.append(rewrite(fields, inputs))
+        found.append(reworded(way, fields, inputs))
     return found
 
 

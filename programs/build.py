@@ -32,8 +32,9 @@ Folders: TypeAlias = Path | Sequence[Path] | None
 class Parts:
     """What methods are made from.
 
-    `settings` are for every method that has them, `own` for single ones, by name; the gates share `draws`, and the
-    oracle has `golds`. Each program that is made is given to `prepare`, with its specification, before it is asked.
+    `settings` are arguments of every method that has them, `own` those of one, by its name; `lms` are those of
+    `dspy.settings` where None. Gates share `draws`, and the oracle has `golds`. Each program that is made is given to
+    `prepare`, with its specification, before it is asked.
     """
 
     retriever: Retriever | None

@@ -398,8 +398,8 @@ def query_terms(query: str, *languages: str) -> list[str]:
 
 
 def may_be_mistyped(term: str) -> bool:
-    """Whether a term is long enough to be searched for by terms like it: too many others have all but one letter."""
-    return len(term) >= 5 and term.isalpha()
+    """Whether a term is a word that is long enough: all but one letter of a shorter one, too many others have."""
+    return len(term) >= 5 and term.isalpha() and not _RUN.search(term)
 
 
 def stop_words(language: str) -> frozenset[str]:

@@ -183,7 +183,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
-        if isinstance(inner, Mapping):
+        if inner and isinstance(inner, Mapping):
             yield from _leaves(inner, f"{before}{name}.")
         else:
             yield f"{before}{name}", inner

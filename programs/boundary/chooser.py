@@ -63,8 +63,8 @@ _CLAUSE = re.compile(r"\b(?:who|that|which|where|whose)\b")
 class Seen:
     """A question and what it has been answered so far.
 
-    The answers are those from memory, of which the `chain` is the reasoning and the probability that of its tokens,
-    after one reading, and from quizzes, as far as there are any yet; `further` ones are from memory as well.
+    The answers are from memory, after one reading, and from its quizzes, as far as there are any yet. Of the first one
+    `chain` is the reasoning, and `probability` that of its tokens; `further` are other answers from memory.
     """
 
     question: str

@@ -166,14 +166,10 @@ def mistyped_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, A
     """The request for the words of a query as mistyped, as the embedded index makes it, or None where none may be."""
     words = dict.fromkeys(analyzer(settings.language, stem=False).analyze(clean_text(query)))
     long = [one for one in words if may_be_mistyped(one) and one not in stop_words(settings.language)]
-    long = long[:MAX_QUERY_TERMS]
-    fields = [("text", 1.0), ("title", settings.title_weight)]
-    near = [
-        {"bool": {"should": [{"match": {f: {"query": one, "fuzziness": 1, "boost": boost}}} for f, boost in fields]}}
-        for one in long
-    ]
-    wanted = {"should": near, "minimum_should_match": (len(long) + 1) // 2}
-    return {"query": {"bool": wanted}, **_ordered(k)} if long else None
+    how = {"fields": ["text", f"title^{settings.title_weight}"], "type": "most_fields", "fuzziness": 1}
+    near = [{"multi_match": {"query": one, **how}} for one in long[:MAX_QUERY_TERMS]]
+    wanted = {"should": near, "minimum_should_match": (len(near) + 1) // 2}
+    return {"query": {"bool": wanted}, **_ordered(k)} if near else None
 
 
 def knn_body(vector: Iterable[float], k: int) -> dict[str, Any]:

@@ -91,14 +91,11 @@ class ElasticsearchRetriever(SharedRetriever):
             near = ((place, mapping.knn_body(next(rows), limit)) for place, text in enumerate(texts) if text)
             found = self._found(manifest.data, near, limit, encoder.settings.similarity)
             return [found.get(place, []) for place in range(len(queries))]
-        bodies = ((place, mapping.query_body(one, manifest.analyzer, limit)) for place, one in enumerate(queries))
-        found = self._found(manifest.data, bodies, limit)
-        mistyped = [
-            (place, mapping.mistyped_body(query, manifest.analyzer, limit))
-            for place, query in enumerate(queries)
-            if not found.get(place)
-        ]
-        found |= self._found(manifest.data, mistyped, limit)
+        found = {}
+        for body in (mapping.query_body, mapping.mistyped_body):
+            left = (place for place in range(len(queries)) if not found.get(place))
+            bodies = ((place, body(queries[place], manifest.analyzer, limit)) for place in left)
+            found |= self._found(manifest.data, bodies, limit)
         return [found.get(place, []) for place in range(len(queries))]
 
     def _found(

@@ -138,7 +138,7 @@ MISTAKES = [
     ("documents -q train.jsonl -o d.jsonl --from index", "--from index needs --index"),
     ("testbed check {lm} --skill juggle", "there is no skill 'juggle'; there are 'decompose', 'judge consistency'"),
     ("testbed questions --split all", "there is no split 'all'"),
-    ("serve {lm} --host 0.0.0.0", "a token is needed"),
+    ("serve {lm} --host 0.0.0.0 --no-token", "a token is needed"),
     ("serve {lm} --public-url keqa.example.org", "--public-url must begin with http:// or https://"),
     ("serve {lm} --index nowhere", "nowhere"),
     ("serve --index own", "Say with --lm which one to use"),

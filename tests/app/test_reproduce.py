@@ -186,6 +186,7 @@ def test_another_language_model_takes_the_place_of_the_tasks_alone():
 
 def test_no_other_method_is_left_out_than_one_without_token_probabilities(paper, monkeypatch):
     def refused(specs, *asking, **others):
+        assert others["leave_out"]
         if specs[0].label == "flare":
             raise ConfigurationError("LMAuthError: the key is wrong")
         return rows(specs, *asking, **others)

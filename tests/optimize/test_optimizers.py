@@ -23,7 +23,7 @@ from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_optimizers import Student, optimize, ready_made, run_optimizer, tunable
 from keqa.optimize.options import Options
-from keqa.programs.baselines import AlwaysRetrieve, Rowen
+from keqa.programs.baselines import AlwaysRetrieve, ReAct, Rowen
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.keqa import KEQA
 
@@ -301,7 +301,8 @@ def test_what_may_be_changed_is_what_is_switched_on(switched, changed):
 
 
 def test_of_other_methods_the_judges_stay_unless_feedback_reaches_them():
-    assert tunable(AlwaysRetrieve(None), "mipro") == ["answer"]
+    # What chooses an action writes a query as well.
+    assert (tunable(AlwaysRetrieve(None), "mipro"), tunable(ReAct(None), "mipro")) == (["answer"], ["act", "answer"])
     names = [name for name, _ in Rowen(None).named_predictors()]
     assert tunable(Rowen(None), "gepa") == names
     assert tunable(Rowen(None), "simba") == [name for name in names if name != "same"]

@@ -264,6 +264,8 @@ def test_every_file_is_a_plain_one_of_the_folder_and_no_larger_than_what_is_read
     with (folder / name).open("wb") as stream:
         stream.truncate(1 << 42)
     refused(folder, "the most that is read")
+    (folder / "program.json").write_text('{"a":' * 100_000)
+    refused(folder, "nested too deeply")
 
 
 def with_file(folder: Path, name: str, content: bytes):

@@ -12,6 +12,7 @@ from keqa.retrievers.text import (
     index_terms,
     language_of,
     language_of_text,
+    may_be_mistyped,
     query_terms,
     settings_for,
     text_length,
@@ -71,6 +72,7 @@ def test_what_a_query_is_searched_for(query, languages, terms):
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_what_has_no_spaces_is_found_in_every_language(language, text, asked):
     assert set(query_terms(asked, language)) <= set(index_terms(text, language))
+    assert not may_be_mistyped(text)
     assert len(index_terms("`aGVsbG8gd29ybGQgYWJj`", language)) == 1
 
 

@@ -4,7 +4,7 @@ What a failure of each prompt leads to is in the stories.
 """
 
 import pytest
-from dspy.lm15 import ServerError
+from dspy.lm15 import ContextLengthError, ServerError
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
@@ -84,6 +84,9 @@ def test_where_the_chain_ends(chained):
     notes = [(note.action, note.touches) for note in record.degradations]
     assert notes == [("asked again", False), ("answered from the passages found so far", True)]
     assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann.", "Ann is from Oslo."]'
+    # Passages that exceed the window are halved.
+    _, engine, _ = chained([CHAIN[0], ContextLengthError("too long"), *CHAIN[1:]])
+    assert engine.asked("ExtendReasoning")[2]["passages"] == '["It is by Ann."]'
 
 
 def test_without_a_reader_the_chain_answers_and_calls_are_as_many_as_searches(chained):

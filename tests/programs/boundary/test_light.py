@@ -201,6 +201,7 @@ def test_what_a_file_may_not_hold(model, path, new, message):
     [
         (None, "is missing"),
         ("[]", "is no boundary model"),
+        ('{"format": "keqa-boundary", "version": NaN}', "NaN is not a number"),
         (" " * ((8 << 20) + 1), "more than 8,388,608 bytes"),
     ],
 )

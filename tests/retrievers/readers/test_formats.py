@@ -586,6 +586,7 @@ REFUSED = {
     "g.docx": (lambda: b"\xd0\xcf\x11\xe0", "protected or of an old format", "in the format of before 2007, or"),
     "h.docx": (lambda: b"PK", BROKEN, "cannot be read as .docx: File is not a zip file"),
     "i.docx": (lambda: files.archive(dict.fromkeys("abcdefghijk", "xyz")), LARGE_ONE, "to 33 bytes in 11 files from 9"),
+    "i2.docx": (lambda: files.archive({"x": b"\0" * (48 << 20)}), LARGE_ONE, "unpacks to 50,331,648 bytes in 1 files"),
     "j.docx": (lambda: files.docx(["&b;"], head=_LAUGHS), BROKEN, "it declares XML entities (word/document.xml)"),
     "k.docx": (lambda: files.archive({"x": "<a>" * 257 + "</a>" * 257}), BROKEN, "are nested more than 256 deep"),
     "l.xlsx": (lambda: files.xlsx({"S": [["Twenty-two characters."]]}), LARGE_ONE, f"its cells have {LONG}: divide it"),
