@@ -233,6 +233,9 @@ def test_rows_of_a_table_are_no_contradiction_where_neither_tells(asked_of):
     notes = [Passage(row, "fares", row, Place("fares.csv")) for row in rows]
     found = asked_of("Who is the mayor of Florø?", notes, "UNKNOWN").unanswered
     assert found.kind == "nothing supports an answer"
+    assert asked_of("What is the fare to Florø?", notes, "UNKNOWN").unanswered.kind == "sources contradict each other"
+    notes = [Passage(day, "mail", f"The launch is on {day} May.", Place("mail.mbox")) for day in ("5", "12")]
+    assert asked_of("When is the launch?", notes, "UNKNOWN").unanswered.kind == "sources contradict each other"
 
 
 def test_other_verbs_beside_a_value_say_something_else():
