@@ -1,7 +1,7 @@
 """Written answers: prose, a list or a table from passages, each statement checked against the passages it cites."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import dspy
@@ -281,10 +281,12 @@ class Writing(Stage):
             if [without_citations(cell) for cell in cells] != subjects:
                 read.append((aspect, cells))
         # A value belongs to whom the passages speak of.
-        claims = [(cell, f"{who}: {cell}") for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
+        claims = [(cell, f"{who}: {cell}", who) for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
         filled = [one for one in claims if _says_something(one[0])]
-        statements = await gather([self._checked(question, *one, shown, mark) for one in filled])
-        given = {claim: _marked(one) for (_, claim), one in zip(filled, statements, strict=True) if one.given}
+        statements = await gather(
+            [self._checked(question, *one, shown, mark, others={*subjects} - {who}) for *one, who in filled]
+        )
+        given = {claim: _marked(one) for (_, claim, _), one in zip(filled, statements, strict=True) if one.given}
         table = [["", *subjects]]
         for aspect, cells in read:
             line = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
@@ -297,13 +299,22 @@ class Writing(Stage):
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
 
     async def _checked(
-        self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool, *, named: bool = False
+        self,
+        question: str,
+        text: str,
+        claim: str,
+        shown: Mapping[int, str],
+        mark: bool,
+        *,
+        named: bool = False,
+        others: Collection[str] = (),
     ) -> Statement:
         """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
 
         Small language models cite little, and often by the place of a column: where the passages cited lack words, and
         another one has them all, that is cited. What cites none and lacks a plain verb is for the judge; a number that
-        the passages lack is nobody's to judge.
+        the passages lack is nobody's to judge, but for one in the name of what is compared with `others`, where the
+        passages name none of these either.
         """
         claimed = stated(without_pointers(claim))
         citations = [number for number in cited_in(text) if number in shown]
@@ -316,19 +327,21 @@ class Writing(Stage):
                 citations = able[:1]
                 text = cited_with(text, citations)
         cited = [shown[number] for number in citations]
-        missing = words_lacking(stated(without_pointers(text)), cited)
+        missing = words_lacking(claimed, cited)
         numbers = [word for word in missing if any(map(str.isdigit, word)) and not any(map(str.isalpha, word))]
+        unnamed = bool(numbers and others) and not words_lacking(stated(without_pointers(text)), cited)
+        unnamed = unnamed and all(words_lacking(one, cited) for one in others)
         repeats = _repeats(question, without_citations(text))
         supported: bool | None = False
         if not citations:
             why = "it cites no passage that there is"
-        elif numbers:
+        elif numbers and not unnamed:
             why = f"the passages lack “{' '.join(numbers)}”"
         elif repeats == "words":
             why = "it says nothing but what was asked"
         else:
-            # A name of the question is in every passage about it; that of what is compared need not be.
-            worded = not repeats and (bool(missing) or not words_lacking(claimed, cited))
+            # A name of the question is in every passage about it.
+            worded = not repeats and not unnamed
             supported, why = await support_of(self.support, question, claimed, cited, worded=worded, named=named)
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False
