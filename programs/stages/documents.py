@@ -36,8 +36,6 @@ from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, Translat
 
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
-_SPOKEN = 2
-"""So many words of an answer, that are no names, has a passage that speaks of it and has no word of its quiz."""
 
 
 class OwnDocuments(Stage):
@@ -146,7 +144,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
         wanted = left & first or left
         best = min(range(len(texts)), key=lambda place: (len(wanted & lacking[place]), place not in about))
         # Two passages may have halves of what is one word of the answer, and any may have one that is no name.
-        by_chance = left.isdisjoint(first) and len(left - lacking[best]) < _SPOKEN
+        by_chance = left.isdisjoint(first) and len(left - lacking[best]) == 1
         if wanted <= lacking[best] or (by_chance and not any(stands_in(word, words_of(texts[best])) for word in asked)):
             break
         found.append(best)

@@ -284,9 +284,9 @@ def test_selected_evidence_decides():
 
 
 def test_each_name_and_number_of_an_answer_has_a_sentence_about_the_question():
-    text = "CCTV is kept for 14 days. Ann has a dog. Deletion is for Ann. It rained on 14 May."
-    question = "How long is CCTV kept, and who is asked for its deletion?"
-    assert supporting_sentences(text, question, "14 days; Ann") == ["CCTV is kept for 14 days.", "Deletion is for Ann."]
+    text = "CCTV is kept for 14 days. Ann Berg has a dog. Deletion is for Ann. It rained on 14 May."
+    asked = "How long is CCTV kept, and who is asked for its deletion?", "14 days; Ann Berg"
+    assert supporting_sentences(text, *asked) == ["CCTV is kept for 14 days.", "Deletion is for Ann."]
 
 
 def test_three_sentences_at_most_and_chinese_by_character():
