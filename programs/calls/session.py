@@ -196,8 +196,7 @@ class CallMeter(UsageTracker):
     @property
     def truncated(self) -> CallError | None:
         """The error where a reply was cut off; None where none was."""
-        message = "the reply, thoughts included, ended at the token limit"
-        message += ", which keqa ask, chat and serve take with --max-tokens, and keqa.build_lm with max_tokens"
+        message = "the reply, thoughts included, ended at the token limit: --max-tokens of keqa ask, chat and serve"
         return CallError("TruncatedReplyError", message, unusable=True) if any(map(_cut, self.replies)) else None
 
     def refuse_truncated(self) -> None:
