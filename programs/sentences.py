@@ -243,9 +243,10 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
     # What the answer names or counts may stand in several that are about the question.
     named = {word for name in names_of(f": {answer}") for word in name}
     left = {word for word in answered if word in named or word.isdigit()}.difference(asked, *(bags[at] for at in found))
-    while found and len(found) < _QUOTED:
-        place = max(range(len(bags)), key=lambda at: (len(left & bags[at]), shared(bags[at], asked)))
-        if left.isdisjoint(bags[place]) or bags[place].isdisjoint(asked):
+    about = [at for at, bag in enumerate(bags) if found and not bag.isdisjoint(asked)]
+    while about and len(found) < _QUOTED:
+        place = max(about, key=lambda at: (len(left & bags[at]), shared(bags[at], asked)))
+        if left.isdisjoint(bags[place]):
             break
         found.append(place)
         left -= bags[place]

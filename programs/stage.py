@@ -19,7 +19,7 @@ from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError, UnansweredError
 from keqa.programs.calls.predictor import Predictor, checked_states, detached
-from keqa.programs.calls.probabilities import LOGPROBS, model_of, tells_no_probabilities
+from keqa.programs.calls.probabilities import LOGPROBS, NoProbabilitiesError, model_of, tells_no_probabilities
 from keqa.programs.calls.session import CallLimiter, Session, context, current, note, run_blocking
 from keqa.programs.calls.texts import answer_of, text_of
 from keqa.programs.declared import DeclaredKeqa
@@ -131,8 +131,10 @@ class Stage(dspy.Module):
             try:
                 return await asking(config={**(config or {}), **LOGPROBS})
             except (CallError, ConfigurationError) as error:
-                if needed or not tells_no_probabilities(error):
+                if not tells_no_probabilities(error):
                     raise
+                if needed:
+                    raise NoProbabilitiesError(str(error)) from error
                 self._gives_none = model
         return await asking(config=config)
 

@@ -113,8 +113,8 @@ def _answered(response: Any) -> Any:
     if _bounded.get():
         # Without its place a redirect is for httpx what it is: no reply.
         response.headers.pop("location", None)
-        encoding = response.headers.pop("content-encoding", None)
-        response.stream = _unpacking(type(response.stream))(response.stream, encoding)
+        kind: Any = type(response.stream)
+        response.stream = _unpacking(kind)(response.stream, response.headers.pop("content-encoding", None))
     return response
 
 

@@ -46,9 +46,6 @@ def ask(
     full: bool = option("Show passages in full.", default=False),
     quiet: bool = option("Print the answer alone.", "-q", default=False),
     html: Path | None = option("Write the story to this file, too, as a page that needs no network."),
-    max_tokens: int | None = option(
-        "Tokens that a reply may have.", shown="1024, 4096 once one was cut off; 256 for a model in this process", min=1
-    ),
     timeout: float = option("Seconds for one attempt at a call to a served model.", default=120.0, min=0.1),
 ) -> None:
     """Ask a question and see how it was answered.
@@ -76,7 +73,7 @@ def ask(
         raise InputError("the question is empty")
 
     make = None if method == "keqa" else partial(_method, method, options)
-    asked, _, roles = options.open(make, max_tokens=max_tokens, timeout=timeout)
+    asked, _, roles = options.open(make, timeout=timeout)
     with status().status("asking…") as shown:
         live = shown.console.is_terminal and not quiet and not as_json
         record, error = _answer(asked, text, {"answer_type": kind, "choices": choices}, shown.update if live else None)

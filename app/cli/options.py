@@ -209,6 +209,9 @@ class ProgramOptions:
         "A compiled program, whose settings hold where no option is given; testbed is the one that ships.", "-p"
     )
     embedder: str | None = _EMBEDDER
+    max_tokens: int | None = option(
+        "Tokens that a reply may have.", shown="1024, 4096 once one was cut off; 256 for a model in this process", min=1
+    )
     no_cache: bool = option(
         "Make every call again; by default DSPy's cache answers what was asked before.", default=False
     )
@@ -415,7 +418,7 @@ class AskedOptions:
             retriever: Retriever = open_retriever(program.index, models.lm)
             if watch and program.index is not None:
                 retriever = WatchedRetriever(program.index, retriever)
-            roles = models.roles(cache=not program.no_cache, **calling)
+            roles = models.roles(cache=not program.no_cache, max_tokens=program.max_tokens, **calling)
             from keqa.lms import check_reachable
             from keqa.programs.keqa import KEQA
             from keqa.programs.saving import learned_of_another, load

@@ -359,7 +359,7 @@ def plain(text: str, style: str = "", *, whole: bool = False) -> Text:
 
 def in_lines(text: str, style: str = "") -> Text:
     """Text from outside in its own lines, that acts on no terminal."""
-    return Text("\n").join(plain(line, style, whole=True) for line in text.splitlines())
+    return Text("\n").join(plain(line.expandtabs(4), style, whole=True) for line in text.splitlines())
 
 
 def _count(number: int, thing: str) -> str:

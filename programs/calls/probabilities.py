@@ -92,9 +92,9 @@ def word_probabilities(text: str, tokens: Tokens) -> list[float]:
 
 def tells_no_probabilities(error: BaseException) -> bool:
     """Whether an LM gives no token probabilities, which it may say with its reply or by refusing the request."""
-    # Of Gemini and OpenAI's reasoning models, some servers refuse the request by what they say alone.
-    kinds = (type(error.__cause__).__name__, getattr(error, "cause", ""))
-    refused = not {"LMUnsupportedFeatureError", "LMInvalidRequestError"}.isdisjoint(kinds)
+    # Servers of Gemini and of OpenAI's reasoning models call the request bad or forbidden, and say why in words alone.
+    kinds = (type(error).__name__, type(error.__cause__).__name__, getattr(error, "cause", ""))
+    refused = not {"LMUnsupportedFeatureError", "LMInvalidRequestError", "LMAuthError"}.isdisjoint(kinds)
     return (refused and "logprobs" in str(error).lower()) or isinstance(error, NoProbabilitiesError)
 
 

@@ -17,12 +17,15 @@ from keqa.programs.prediction import source_of
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
 from keqa.programs.sentences import (
     OTHER_WORDS,
+    content_words,
     disagreements,
     language_of,
     names_of,
     newer,
     sentences_of,
     spoken_of,
+    stands_in,
+    words_of,
 )
 from keqa.programs.stage import Stage
 from keqa.programs.stages.support import NEGATIONS, UNREADABLE, other_numbers_left_out, words_lacking
@@ -125,7 +128,7 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
 def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] | None:
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
-    Its names and numbers tell, or else its other words. Where that is nothing, as of a mere yes or no, those about the
+    Its names and numbers tell, and then its other words. Where that is nothing, as of a mere yes or no, those about the
     quiz; None where nothing tells which they are.
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
@@ -134,13 +137,15 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
     left = {word for word in left if not verdict_in(word)}
     names = {word for name in names_of(f": {answer}") for word in name}
-    left = {word for word in left if word in names or any(map(str.isdigit, word))} or left
+    first = {word for word in left if word in names or any(map(str.isdigit, word))} or left
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
-    found = [] if left else about
+    found, asked = [] if left else about, content_words(quiz)
     while left:
-        best = min(range(len(texts)), key=lambda place: (len(left & lacking[place]), place not in about))
-        if left <= lacking[best]:
-            # Two passages may have halves of what is one word of the answer.
+        wanted = left & first or left
+        best = min(range(len(texts)), key=lambda place: (len(wanted & lacking[place]), place not in about))
+        # Two passages may have halves of what is one word of the answer, and any may have one that is no name.
+        by_chance = left.isdisjoint(first) and len(left - lacking[best]) == 1
+        if wanted <= lacking[best] or (by_chance and not any(stands_in(word, words_of(texts[best])) for word in asked)):
             break
         found.append(best)
         left &= lacking[best]
@@ -151,14 +156,19 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
     Where there is an answer, they differ in nothing else: a rule for managers contradicts none. Where there is none,
-    they are of two files: rows of a table differ.
+    rows of one table contradict each other only if one of its columns is asked for.
     """
     other_words = OTHER_WORDS if answer is None else 0
+    asked = content_words(quiz)
     for first, second in combinations([one for one in passages if not one.older_than], 2):
-        alike = answer is None and first.file and first.file == second.file
-        if alike or not (first.kept or second.kept) or newer(first.date, second.date) is not None:
+        if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
+        one_table = answer is None and first.file == second.file != ""
         for pair in disagreements(first, second, quiz, other_words):
+            # As in "city: Kiel; fare: 88".
+            columns = [cell.partition(": ")[0] for cell in pair[0].split("; ") if one_table and ": " in cell]
+            if len(columns) > 1 and not any(stands_in(word, words_of(" ".join(columns))) for word in asked):
+                continue
             stated = [answer is None or not words_lacking(answer, [one]) for one in pair]
             if answer is None or stated[0] != stated[1]:
                 return [f"“{one}” ({source_of(by).label})" for one, by in zip(pair, (first, second), strict=True)]

@@ -315,6 +315,7 @@ class PassageReading:
         """Take replies that were of no use for no answer, where nothing is to be guessed; raise the error otherwise."""
         # An LM that is down, or mute, says nothing of the passages, nor does one that was cut off in its thoughts.
         mute = error.reply is not None and _MUTE.fullmatch(error.reply) is not None
+        even_if_mute = even_if_mute and error.cause != "TruncatedReplyError"
         if self.documents is None or not error.unusable or (mute and not even_if_mute):
             raise error
         note("answer", error.cause, error.message, "found no answer in the passages", asked.quiz.index)

@@ -194,7 +194,7 @@ class Writing(Stage):
         text = text_of(reply.text)
         # What passages themselves say is no refusal.
         sentences = cited_sentences(text) if answers_quiz(without_pointers(text), question, passages, ()) else []
-        statements = await gather([self._checked(question, one, one, shown, mark) for one in sentences])
+        statements = await gather([self._checked(question, one, shown, mark) for one in sentences])
         return _renumbered(written.model_copy(update={"statements": statements}))
 
     async def _gathered(self, question: str, reading: PassageReading) -> tuple[Written, list[PassageVerdict]]:
@@ -253,7 +253,7 @@ class Writing(Stage):
         else:
             lines = [_on_a_line(one) for one in reply["items"] or []]
             texts = [one for one in without_bullets(lines) if _is_item(one, [*shown.values()])]
-            items = await gather([self._checked(question, one, one, shown, mark, named=True) for one in texts])
+            items = await gather([self._checked(question, one, shown, mark, named=True) for one in texts])
         rest = {number: text for number, text in passages.items() if number not in shown}
         return items + await self._items_in(question, rest, mark, failed) if rest else items
 
@@ -280,14 +280,14 @@ class Writing(Stage):
                 continue
             if [without_citations(cell) for cell in cells] != subjects:
                 read.append((aspect, cells))
-        # A value belongs to whom the passages speak of.
-        claims = [(cell, f"{who}: {cell}") for _, cells in read for who, cell in zip(subjects, cells, strict=True)]
-        filled = [one for one in claims if _says_something(one[0])]
-        statements = await gather([self._checked(question, *one, shown, mark) for one in filled])
-        given = {claim: _marked(one) for (_, claim), one in zip(filled, statements, strict=True) if one.given}
+        values = [pair for _, cells in read for pair in zip(subjects, cells, strict=True) if _says_something(pair[1])]
+        whose = {who: [who, *(one for one in subjects if one != who)] for who in subjects}
+        checks = [self._checked(question, cell, shown, mark, compared=whose[who]) for who, cell in values]
+        statements = await gather(checks)
+        given = {pair: _marked(one) for pair, one in zip(values, statements, strict=True) if one.given}
         table = [["", *subjects]]
         for aspect, cells in read:
-            line = [given.get(f"{who}: {cell}", _NOTHING) for who, cell in zip(subjects, cells, strict=True)]
+            line = [given.get(pair, _NOTHING) for pair in zip(subjects, cells, strict=True)]
             if {*line} != {_NOTHING}:
                 table.append([aspect, *line])
         return statements, table if len(table) > 1 else []
@@ -297,15 +297,23 @@ class Writing(Stage):
         return passage.rendered if trained_on_prompts(self.write.lm or dspy.settings.lm) else passage.headed
 
     async def _checked(
-        self, question: str, text: str, claim: str, shown: Mapping[int, str], mark: bool, *, named: bool = False
+        self,
+        question: str,
+        text: str,
+        shown: Mapping[int, str],
+        mark: bool,
+        *,
+        named: bool = False,
+        compared: Sequence[str] = (),
     ) -> Statement:
         """A statement with what became of its check: what it claims stands in passages that it cites, and these exist.
 
-        Small language models cite little, and often by the place of a column: where the passages cited lack words, and
-        another one has them all, that is cited. What cites none and lacks a plain verb is for the judge; a number that
-        the passages lack is nobody's to judge.
+        A value of a table is that of the first of what is `compared`. Small language models cite little, and often
+        by the place of a column: where the passages cited lack words, and another one has them all, that is cited. What
+        cites none and lacks a plain verb is for the judge; a number that the passages lack is nobody's to judge, but
+        for one in a name, where they name nothing that it is compared with.
         """
-        claimed = stated(without_pointers(claim))
+        claimed = stated(without_pointers(f"{compared[0]}: {text}" if compared else text))
         citations = [number for number in cited_in(text) if number in shown]
         if words_lacking(claimed, [shown[number] for number in citations]):
             lacking = {number: words_lacking(claimed, [passage]) for number, passage in shown.items()}
@@ -316,19 +324,21 @@ class Writing(Stage):
                 citations = able[:1]
                 text = cited_with(text, citations)
         cited = [shown[number] for number in citations]
-        missing = words_lacking(stated(without_pointers(text)), cited)
+        missing = words_lacking(claimed, cited)
         numbers = [word for word in missing if any(map(str.isdigit, word)) and not any(map(str.isalpha, word))]
+        nameless = compared and all(words_lacking(one, cited) for one in compared[1:])
+        unnamed = bool(numbers and nameless) and not words_lacking(stated(without_pointers(text)), cited)
         repeats = _repeats(question, without_citations(text))
         supported: bool | None = False
         if not citations:
             why = "it cites no passage that there is"
-        elif numbers:
+        elif numbers and not unnamed:
             why = f"the passages lack “{' '.join(numbers)}”"
         elif repeats == "words":
             why = "it says nothing but what was asked"
         else:
-            # A name of the question is in every passage about it; that of what is compared need not be.
-            worded = not repeats and (bool(missing) or not words_lacking(claimed, cited))
+            # A name of the question is in every passage about it.
+            worded = not repeats and not unnamed
             supported, why = await support_of(self.support, question, claimed, cited, worded=worded, named=named)
         kept = with_citations(text, {number: number for number in citations})
         given = mark or supported is not False

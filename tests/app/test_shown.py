@@ -232,10 +232,10 @@ def test_the_answer_stands_first_then_its_sources_then_the_story():
 
 
 def test_an_answer_keeps_its_lines():
-    record = QuestionRecord(question="How?", answer="1. Moor\x1b[2J\n2. Press CONNECT", answer_source="passages")
+    record = QuestionRecord(question="How?", answer="1. Moor\x1b[2J\n\t2. Press CONNECT", answer_source="passages")
     shown = printed(shown_answer(record)).partition("\n\n")[0]
     assert [line.rstrip() for line in shown.splitlines()] == [
-        *("Answer:", "1. Moor␛[2J", "2. Press CONNECT", "(from passages)")
+        *("Answer:", "1. Moor␛[2J", "    2. Press CONNECT", "(from passages)")
     ]
 
 

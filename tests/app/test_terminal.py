@@ -103,7 +103,7 @@ def test_a_hostile_language_model_is_shown_harmlessly(keqa, hostile_index):
     with OpenAIServer(reply=spoken) as server:
         ask = ("ask", QUESTION, *served_by(server), "--index", hostile_index, "--no-examine", "--unanswered", "guess")
         ended = keqa(*ask)
-        assert "Answer: monks \N{SYMBOL FOR ESCAPE}]0;owned" in ended.fine()
+        assert "Answer:\nmonks \N{SYMBOL FOR ESCAPE}]0;owned" in ended.fine()
         assert not acting(ended.out + ended.err)
         assert KEY not in ended.out + ended.err
         ended = keqa(*ask, "--json")

@@ -233,6 +233,8 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         # What is said beside a verdict, names, and numbers of their own tell more than other words.
         ("Is my room paid?", "No – up to 120 EUR is.", ["A hotel may cost 120 euros."]),
         ("Who lives in Bremen?", "Ann and Ben, with no canteen", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
+        # A capital at its beginning makes no name, so that other words count as well.
+        ("Who?", "Cost euros, work remotely", ["A hotel may cost 120 euros.", "A trainee may work remotely."]),
     ],
 )
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
@@ -248,9 +250,12 @@ def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
     assert program("Who lives there?").answer == "Ann Ok, by 2**3 votes"
 
 
+@pytest.mark.parametrize("pick", [False, True])
 @pytest.mark.parametrize("thoughts", ["", "<think>\nOkay, the user"])
-def test_a_reply_that_was_cut_off_in_its_thoughts_is_no_finding(own, thoughts):
-    program, engine = own("A hotel may cost 120 euros.", reply=lambda *call: thoughts, pick=False)
+def test_a_reply_that_was_cut_off_in_its_thoughts_is_no_finding(own, thoughts, pick):
+    judging = replies()
+    reply = {"reply": lambda name, *call: judging(name, *call) if name == "JudgeUtility" else thoughts, "pick": pick}
+    program, engine = own("A hotel may cost 120 euros.", **reply)
     engine.finish_reason = "length"
     with pytest.raises(StageError, match="max-tokens"):
         program("How much may a hotel cost?")

@@ -90,11 +90,11 @@ def test_one_request_for_all_draws_has_the_probabilities_of_each():
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("said", ["Logprobs is not enabled for models/x", "Unsupported parameter: 'logprobs'"])
-def test_a_question_is_taken_apart_where_a_server_refuses_probabilities(said):
+@pytest.mark.parametrize(("status", "said"), [(400, "Logprobs is not enabled"), (403, "may not request logprobs")])
+def test_a_question_is_taken_apart_where_a_server_refuses_probabilities(status, said):
     def reply(messages, n, body):
         if body.get("logprobs"):
-            raise HTTPFault(400, said)
+            raise HTTPFault(status, said)
         fields = {"quizzes": '["Who?", "Where?"]', "drafts": '["Ann", "Kiel"]'}
         return [markers(**(fields if "drafts" in str(messages) else {"explanation": "So.", "answer": "Ann"}))]
 
@@ -102,3 +102,7 @@ def test_a_question_is_taken_apart_where_a_server_refuses_probabilities(said):
         program = KEQA(None, draft=True)
         program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
         assert [quiz.answer for quiz in program("Who is where?").record.quizzes] == ["Ann", "Kiel"]
+        gated = KEQA(None, gate=ProbabilityGate(as_fraction("0.7")))
+        gated.set_lm(program.decomposition.decompose.lm)
+        with pytest.raises(ConfigurationError, match=said):
+            gated("Who is where?")

@@ -394,6 +394,10 @@ def test_what_is_compared_may_have_a_number_in_its_name(asked):
     texts = "Hotels are paid up to 150 euros.", "Hotels are paid up to 180 euros."
     prediction, _ = asked("Compare the rules 2.0 with 3.1.", *texts, reply=replies(written, support="fully"))
     assert prediction.record.written.table[1:] == [["hotels", "150 euros [1]", "180 euros [2]"]]
+    # What is said of another one is not said of it.
+    texts = "Rules 3.1: Hotels are paid up to 150 euros.", "Rules 2.0: Hotels are paid up to 180 euros."
+    prediction, _ = asked("Compare the rules 2.0 with 3.1.", *texts, reply=replies(written, support="fully"))
+    assert prediction.record.written.table == []
 
 
 def test_the_cells_of_a_table_are_judged_side_by_side(asked):
