@@ -196,7 +196,7 @@ class CallMeter(UsageTracker):
     @property
     def truncated(self) -> CallError | None:
         """The error where a reply was cut off; None where none was."""
-        message = "the reply, thoughts included, ended at the token limit: --max-tokens of keqa ask, chat and serve"
+        message = "the reply, thoughts included, ended at the token limit: --max-tokens (max_tokens=…) sets it"
         return CallError("TruncatedReplyError", message, unusable=True) if any(map(_cut, self.replies)) else None
 
     def refuse_truncated(self) -> None:
