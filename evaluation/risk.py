@@ -15,7 +15,7 @@ from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
 # They are not what the answers depend on.
-_BESIDE = ("arguments.", "golds", "abstention")
+_BESIDE = ("arguments", "golds", "abstention")
 _NAMED = 3
 
 

@@ -176,8 +176,9 @@ class Journal(SqliteStore):
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Where two objects of JSON differ, such as ``settings.top_k was 10, now 5``."""
     there, here = dict(_leaves(before)), dict(_leaves(now))
-    # Of JSON nothing is a tuple.
+    # Of JSON nothing is a tuple. What is empty on one side is said by what it holds on the other.
     changed = [name for name in {**there, **here} if there.get(name, ()) != here.get(name, ())]
+    changed = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
     return ["{} was {}, now {}".format(name, *_differing(name, there, here)) for name in changed]
 
 
