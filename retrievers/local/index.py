@@ -134,7 +134,8 @@ def _no_index(folder: Path) -> RetrievalError:
         )
     if not folder.exists():
         return RetrievalError(f"there is no index at {folder}. Build one with `keqa index SOURCE --out {folder}`")
-    return RetrievalError(f"{folder} is not an index: it has no manifest")
+    advice = f"If that is where your documents are, build one with `keqa index {folder} --out INDEX`, and name that"
+    return RetrievalError(f"{folder} is not an index: it has no manifest. {advice}")
 
 
 AnyManifest = Manifest | DenseManifest

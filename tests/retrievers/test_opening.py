@@ -81,7 +81,11 @@ def test_what_is_no_address_is_refused_and_no_password_repeated(tmp_path, passag
 @pytest.mark.parametrize("ask", [facts_of, open_index])
 def test_what_is_no_index_is_not_opened(tmp_path, ask):
     (tmp_path / "file").write_text("x")
-    for place, message in (("missing", "there is no index at"), ("", "is not an index"), ("file", "is not an index")):
+    for place, message in (
+        ("missing", "there is no index at"),
+        ("", r"is not an index.*`keqa index .* --out INDEX`"),
+        ("file", "is not an index"),
+    ):
         with pytest.raises(RetrievalError, match=message):
             ask(tmp_path / place)
 
