@@ -34,7 +34,7 @@ _log = logging.getLogger("keqa.lms")
 _TOKENS = 1024
 """So many tokens a reply may have, thoughts included, where nobody says how many."""
 _MORE_TOKENS = 4096
-"""So many, where one with fewer was cut off; all models that are served today write as many."""
+"""So many, where one with fewer was cut off, unless the server refuses them."""
 _SHORT_REPLIES = 2
 """After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
 

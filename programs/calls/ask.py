@@ -187,14 +187,16 @@ class _Attempts:
     longer: dict[str, Any] | None = None
 
     def lengthen(self, arguments: dict[str, Any], error: CallError) -> bool:
-        """Give what was cut off more tokens from now on; whether they have no room, and it is asked for as before."""
+        """Give what was cut off more tokens from now on; whether they are refused, and it is asked for as before."""
         if error.more_tokens and self.longer is None:
             self.before = arguments.get("config")
             self.longer = arguments["config"] = {**(self.before or {}), "max_tokens": error.more_tokens}
-        elif error.overflow and self.longer is not None and arguments["config"] is self.longer:
-            arguments["config"] = self.before
-            return True
-        return False
+            return False
+        refused = not error.unusable and not is_transient(error.cause)
+        if self.longer is None or arguments["config"] is not self.longer or not refused:
+            return False
+        arguments["config"] = self.before
+        return True
 
     def alike(self, error: CallError) -> bool:
         """Whether the same request is made again: once after an outage, and once after a server's unusable reply."""
@@ -303,13 +305,14 @@ async def predict(
         meter.failed = True
         known = typed_error(error, [lm])
         if isinstance(known, CallError) and known.unusable:
-            # What was cut off, maybe in its thoughts, is told from what has another form.
-            known = meter.truncated or known
+            # What was cut off, maybe in its thoughts, is not reported as a reply of another form.
+            cut = meter.truncated
+            known = cut or known
             # An engine that would reply the same is not asked again: what it cannot answer is known from then on.
             for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
                 forget()
             known.served = not runs_in_process(lm)
-            known.more_tokens = more_tokens(lm) if meter.truncated else None
+            known.more_tokens = more_tokens(lm) if cut else None
             known.reply = meter.only
             if len(meter.replies) > 1:
                 known.spoilt = meter.spoilt(predictor.signature)

@@ -129,7 +129,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
     Its names and numbers tell, and then its other words. Where that is nothing, as of a mere yes or no, those about the
-    quiz; None where nothing tells which they are.
+    quiz; None where it is unknown which they are.
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     # In one writing, so that words of one passage are those of another.

@@ -23,17 +23,17 @@ def test_a_report_as_json():
     report = Report(
         "gepa", 6, 2, trials=trials, chosen=["gepa"], curve=[Point(point, 0.5, 1.5, 0.2, (0.5,))], spent=spent
     )
-    told = report.about()
-    assert told["questions"] == {"train": 6, "validation": 2}
+    shown = report.about()
+    assert shown["questions"] == {"train": 6, "validation": 2}
     scores = {"before": 0.0, "after": 1.0, "gain": 1.0}
-    assert told["score"] == {name: dict.fromkeys(("mean", "low", "high"), value) for name, value in scores.items()}
-    assert [tuple(one.values()) for one in told["trials"]] == [
+    assert shown["score"] == {name: dict.fromkeys(("mean", "low", "high"), value) for name, value in scores.items()}
+    assert [tuple(one.values()) for one in shown["trials"]] == [
         ("the program as it is", 0.0, False),
         ("gepa", 1.0, True),
     ]
     measured = {"score": 0.5, "retrievals": 1.5, "calls": 0.0, "tokens": 0.0, "objective": 0.2}
-    assert told["tuning_curve"] == [point | measured]
-    assert told["spent"] == {"calls": 3, "prompt_tokens": 20, "completion_tokens": 10}
+    assert shown["tuning_curve"] == [point | measured]
+    assert shown["spent"] == {"calls": 3, "prompt_tokens": 20, "completion_tokens": 10}
     # One question has no interval.
     report.trials = [Trial(name, 0.0, (0.0,)) for name in ("the program as it is", "gepa")]
     assert report.about()["score"] == {}

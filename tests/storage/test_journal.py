@@ -58,9 +58,9 @@ def test_another_fingerprint_is_refused_with_what_differs(path):
 def test_a_fingerprint_is_compared_as_json(path):
     Journal.open(path, {"roles": ("task", "utility")}).close()
     Journal.open(path, {"roles": ["task", "utility"]}).close()
-    for name, value, told in (("null", None, "x was null, now absent"), ("empty", {}, "x was {}, now absent")):
+    for name, value, message in (("null", None, "x was null, now absent"), ("empty", {}, "x was {}, now absent")):
         Journal.open(path.with_name(name), {"x": value}).close()
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             Journal.open(path.with_name(name), {})
 
 

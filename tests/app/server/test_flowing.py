@@ -221,7 +221,7 @@ CHECKED = "\n\n*Checked against the documents:*\n\n"
         ("reasoning", SAID, "Yes", "Draft: Yes or no", "Yes"),
         ("text", SAID, "Yes", "", "<think>\nDraft: Yes or no\n</think>\n\nYes"),
         ("none", SAID, "Yes", "", "Yes"),
-        # An answer that comes out otherwise follows what was told, and one without what stood around it is none.
+        # An answer that comes out otherwise follows what was sent; without what stood around it, it is the same.
         ("none", OTHERWISE, "Yes", "", f"No{CHECKED}Yes"),
         ("none", AROUND, "Yes", "", "The answer is Yes. I hope this helps!"),
         ("none", AROUND, "No", "", f"The answer is Yes. I hope this helps!{CHECKED}No"),

@@ -147,18 +147,19 @@ def test_a_circle_is_ended_by_drawing(scripted):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "window", "answer", "asked"),
+    ("chosen", "refusal", "answer", "asked"),
     [
-        (None, 9000, "Oslo", [1024, 4096]),
-        # The number that somebody chose holds, and so does the window.
-        (1000, 9000, None, [1000] * 6),
-        (None, 3000, None, [1024, 4096, *[1024] * 5]),
+        (None, None, "Oslo", [1024, 4096]),
+        # The number that somebody chose holds, and so does what a server takes.
+        (1000, None, None, [1000] * 6),
+        (None, "This model's maximum context length is 3000 tokens", None, [1024, 4096, *[1024] * 5]),
+        (None, "max_tokens is too large: 4096", None, [1024, 4096, *[1024] * 5]),
     ],
 )
-def test_a_reply_that_was_cut_off_may_be_longer_another_time(chosen, window, answer, asked):
+def test_a_reply_that_was_cut_off_may_be_longer_another_time(chosen, refusal, answer, asked):
     def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
-        if body["max_tokens"] > window:
-            raise HTTPFault(400, "This model's maximum context length is 3000 tokens", "context_length_exceeded")
+        if body["max_tokens"] > 3000 and refusal:
+            raise HTTPFault(400, refusal)
         return [markers(answer="Oslo")] * n
 
     plan = FaultPlan(share=1.0, kinds=("truncated",), only=lambda body: body["max_tokens"] < 3000)
