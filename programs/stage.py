@@ -25,6 +25,7 @@ from keqa.programs.calls.texts import answer_of, text_of
 from keqa.programs.declared import DeclaredKeqa
 from keqa.programs.records import AnswerSource, QuestionRecord, QuizRecord
 from keqa.programs.sentences import words_of
+from keqa.programs.today import dated
 from keqa.programs.unanswered import unanswered_of
 from keqa.signatures.baselines import ReasonWithKnowledge
 from keqa.signatures.keqa import AnswerWithKnowledge, DecomposeQuestion, RewriteFollowUp, Summarize
@@ -306,12 +307,17 @@ async def reply_from(
     *,
     evidence: Sequence[str] = (),
     triples: Sequence[str] = (),
+    own: bool = False,
     **how: Any,
 ) -> Reply:
-    """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
+    """Answer from passages, best first, sentences and triples; of too many passages from the better half.
+
+    The passages may be of somebody's `own` documents.
+    """
     shown, fields = list(passages), predictor.signature.input_fields
     beside = {"evidence": list(evidence), "triples": list(triples)}
     inputs = asked_inputs(asked, predictor) | {name: some for name, some in beside.items() if name in fields}
+    inputs["question"] = dated(asked.question, predictor) if own else asked.question
     # Nothing was found for a prompt without a place for it, of which DSPy would warn in each call.
     how["fitting"] = shown if shown or "passages" in fields else None
     prediction = await ask(predictor, "answer", number, for_answer=True, **how, **inputs)
@@ -334,7 +340,7 @@ class Answering(Stage):
     ) -> Reply:
         """Answer from what `reply_from` takes, by another predictor than its own where one is given."""
         # The papers' prompts are asked as their papers do.
-        how["uncopied"] = None if predictor is None else "answer"
+        how |= {"own": predictor is not None, "uncopied": None if predictor is None else "answer"}
         how["streamed"] = "answer" if streamed else None
         return await reply_from(predictor or self.answer, asked, passages, **how)
 

@@ -154,6 +154,10 @@ class AnswerFromDocuments(AnswerWithKnowledge):
     answer: str = dspy.OutputField(desc="the answer alone, or UNKNOWN")
 
 
+ASKED_TODAY = "{question} (today: {today})"
+"""A question over somebody's own documents that depends on the day."""
+
+
 # A search over documents in another language than the question's.
 class TranslateQuery(dspy.Signature):
     """Translate the question into the language of the documents that are searched. Names stay as they are."""

@@ -16,6 +16,7 @@ from keqa.programs.calls.texts import answer_of
 from keqa.programs.gate import Draw
 from keqa.programs.records import QuizRecord
 from keqa.programs.stage import Stage, is_the_question, not_decomposed, written_quizzes
+from keqa.programs.today import dated
 from keqa.signatures.keqa import AnswerAndCite, DraftQuizzes
 
 
@@ -91,7 +92,7 @@ class Citing(Stage):
             for_answer=True,
             fitting=shown,
             uncopied="answer" if own else None,
-            question=asked.question,
+            question=dated(asked.question, self.cite) if own else asked.question,
             **asked.kind,
         )
         cited = list(dict.fromkeys(prediction.get("citations") or []))

@@ -27,6 +27,7 @@ from keqa.programs.sentences import (
     ungrouped,
     words_of,
 )
+from keqa.programs.today import dated
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.retrievers.text import UNSPACED
 
@@ -142,7 +143,8 @@ async def support_of(
             return False, why
     else:
         why = "its words prove nothing"
-    asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
+    asked: dict[str, Any] = {"passage": "\n\n".join(passages), "answer": answer}
+    asked["question"] = dated(question, judge)
     try:
         found = (await ask(judge, "judge_support", number, **asked)).support
     except CallError as error:

@@ -32,6 +32,7 @@ from keqa.programs.stages.documents import answers_quiz, missing_quiz
 from keqa.programs.stages.passages import AskedQuiz, PassageReading
 from keqa.programs.stages.picking import unjudged
 from keqa.programs.stages.support import support_of, words_lacking
+from keqa.programs.today import dated
 from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.written import CompareInTable, ListItems, WriteAnswer
 
@@ -188,8 +189,8 @@ class Writing(Stage):
         if style == "table":
             statements, table = await self._compared(question, shown, mark)
             return _renumbered(written.model_copy(update={"statements": statements, "table": table}))
-        asked: dict[str, Any] = {"findings": list(findings), "question": question, "style": style}
-        asked |= {"streamed": "text", "draft": True}
+        asked: dict[str, Any] = {"findings": list(findings), "style": style}
+        asked |= {"question": dated(question, self.write), "streamed": "text", "draft": True}
         reply = await ask(self.write, "write", draws=ANSWER, usable=_has_text, fitting=shown, **asked)
         text = text_of(reply.text)
         # What passages themselves say is no refusal.
@@ -242,7 +243,7 @@ class Writing(Stage):
         """
         shown = dict(passages)
         try:
-            reply = await ask(self.items, "write", fitting=shown, question=question)
+            reply = await ask(self.items, "write", fitting=shown, question=dated(question, self.items))
         except CallError as error:
             if error.cause != "TruncatedReplyError" or len(shown) < 2:
                 failed.update(dict.fromkeys(passages, error))
@@ -270,7 +271,7 @@ class Writing(Stage):
     async def _compared(
         self, question: str, shown: dict[int, str], mark: bool
     ) -> tuple[list[Statement], list[list[str]]]:
-        reply = await ask(self.compare, "write", fitting=shown, question=question)
+        reply = await ask(self.compare, "write", fitting=shown, question=dated(question, self.compare))
         subjects = [_on_a_line(one).replace("|", "/") for one in reply.subjects or []]
         read: list[tuple[str, list[str]]] = []
         for row in map(_on_a_line, reply.rows or []):

@@ -2,7 +2,9 @@
 
 import json
 import pickle
+from datetime import date
 from itertools import chain, repeat
+from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -12,6 +14,7 @@ from fixtures.replies import Replies
 
 import keqa
 from keqa.errors import NotInDocumentsError, StageError
+from keqa.programs import today
 from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
@@ -520,6 +523,34 @@ def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(s
     assert program("What may a night in Bremen cost?").answer == "120 euros"
     assert "2024-05-31" not in engine.prompts[-1]
     assert engine.count["AnswerWithKnowledge"] == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "prompts"),
+    [
+        ({}, ["AnswerFromDocuments", "JudgeSupport"]),
+        ({"cite": True}, ["AnswerAndCite", "JudgeSupport"]),
+        ({"style": "sentence"}, ["AnswerFromDocuments", "WriteAnswer"]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("question", "dated"),
+    [
+        ("When is the next meeting in Bremen?", True),
+        ("Wer hat diese Woche in Bremen Urlaub?", True),
+        ("下次在 Bremen 的会议是什么时候?", True),
+        ("Which week had the most visitors in Bremen?", False),
+    ],
+)
+def test_what_depends_on_the_day_is_asked_with_the_day(own, monkeypatch, form, prompts, question, dated):
+    monkeypatch.setattr(today, "date", SimpleNamespace(today=lambda: date(2026, 11, 30)))
+    text = {"text": "It is on 10 December [1]."}
+    reply = replies(("Bremen",), {"Bremen": "Thursday, 10 December"}, JudgeSupport={"support": "fully"}, WriteAnswer=text)
+    reply.replies["AnswerAndCite"] = {"answer": "Thursday, 10 December", "citations": [1]}
+    program, engine = own("The meeting in Bremen is on 10 December.", reply=reply, **form)
+    assert program(question).answer == "Thursday, 10 December"
+    asked = f"{question} (today: Monday, 2026-11-30)" if dated else question
+    assert [engine.asked(prompt)[0]["question"] for prompt in prompts] == [asked, asked]
 
 
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):

@@ -1,0 +1,41 @@
+"""The day on which somebody asks their own documents, where a question depends on it.
+
+Language models do not know it, and take a day of their training for it. What does not depend on the day is asked as it
+stands, so that caches have its reply on any day.
+"""
+
+import re
+from datetime import date
+
+import dspy
+
+from keqa.programs.calls.predictor import trained_on_prompts
+from keqa.signatures.keqa import ASKED_TODAY
+
+_PERIODS = (
+    "weeks?|months?|quarters?|years?|season|morning|afternoon|evening|weekend|spring|summer|autumn|winter"
+    "|wochen?|monate?|quartal|jahre?|semaine|mois|trimestre|année|semana|mes|año|settimana|mese|anno|mês|ano"
+    "|maand|kwartaal|jaar|tydzie\\w+|tygodni\\w+|miesiąc\\w*|rok\\w*|недел\\w+|месяц\\w*|год\\w*"
+)
+_DEPENDS = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|now|current(?:ly)?|next|upcoming|ago|still|already|yet|overdue|how old"
+    r"|how many (?:days|weeks|months)|heute|morgen|gestern|jetzt|aktuell\w*|derzeit\w*|nächste\w?|kommende\w?|demnächst"
+    r"|noch|schon|bereits|fällig|wie alt|aujourd['’]hui|demain|hier|maintenant|actuel\w*|prochaine?s?|encore|déjà"
+    r"|quel âge|hoy|mañana|ayer|ahora|actual\w*|próxim\w+|todavía|aún|oggi|domani|ieri|adesso|attual\w+|prossim\w+"
+    r"|ancora|già|hoje|amanhã|ontem|agora|atual\w*|ainda|vandaag|gisteren|huidige?|volgende?|komende|nog"
+    r"|dzi(?:ś|siaj)|jutro|wczoraj|teraz|obecn\w+|następn\w+|najbliższ\w+|jeszcze|już"
+    r"|сегодня|завтра|вчера|сейчас|теперь|текущ\w+|следующ\w+|ближайш\w+|ещё|уже"
+    r"|(?:this|last|past|diese\w?|letzte\w?|cette|ce|est[ae]|quest[oa]|dit|deze|vorige?|tym|эт\w+|прошл\w+) "
+    rf"(?:{_PERIODS})"
+    rf"|(?:{_PERIODS}) (?:derni\w+|pasad\w+|passad\w+|scors\w+))\b"
+    "|今[天日年月週後]|明[天日年]|昨[天日]|[现現]在|目前|[当當]前|下一?[周週次个個月]|[本这這上先来]一?[周週个個月]|去年|来年|最近|次の"
+    "|오늘|내일|어제|지금|현재|다음|이번|지난",
+    re.IGNORECASE,
+)
+
+
+def dated(question: str, predictor: dspy.Predict) -> str:
+    """A question with today's date, where its answer may depend on that and the language model knows other prompts."""
+    if not _DEPENDS.search(question) or trained_on_prompts(predictor.lm or dspy.settings.lm):
+        return question
+    return ASKED_TODAY.format(question=question, today=f"{date.today():%A, %Y-%m-%d}")
