@@ -81,6 +81,8 @@ def _value(name: str, kind: str, given: Mapping[str, str], seed: str, instructed
     parts = _BROKEN.get(quiz, (quiz,))
     if name == "quizzes":
         return json.dumps(list(parts), ensure_ascii=False)
+    if name == "words":
+        return json.dumps(["amount", "rule", "staff", "office", "Betrag", "Regel", "金额", "规定"])
     if name == "drafts":
         return json.dumps([_answer([], part, f"{seed}|{part}", instructed) for part in parts], ensure_ascii=False)
     if name == "citations":

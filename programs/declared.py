@@ -194,7 +194,8 @@ class DeclaredKeqa(CommonSettings):
         ),
     ] = 0
     """Pseudo-relevance feedback: a second search for the question and the beginning of the best passage of the first
-    finds what the passage leads to, such as the birthplace of a director whom only it names."""
+    finds what the passage leads to, such as the birthplace of a director whom only it names. Over one's own documents,
+    where what was found does not tell the answer, nor speaks of it, other words for it are searched as well."""
     prefer_reliable: Annotated[
         bool,
         _switch(

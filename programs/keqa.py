@@ -426,7 +426,7 @@ class KEQA(Program):
             if found.known:
                 recalled, source = await self._from_memory(asked)
                 return recalled, "memory" if source == "largest_cluster" else source
-        read = await reading.answer(asked, await reading.search(asked) if hits is None else hits)
+        read = await reading.find(asked, await reading.search(asked) if hits is None else hits)
         return await self._from_memory(asked) if read is None else read
 
     async def _from_memory(self, asked: AskedQuiz) -> tuple[str, QuizSource]:

@@ -167,6 +167,17 @@ class TranslateQuery(dspy.Signature):
     translated: str = dspy.OutputField()
 
 
+# A search over documents that call what is asked for otherwise.
+class RewordQuery(dspy.Signature):
+    """Write the words by which documents may tell the answer, where they use other words than the question.
+
+    These are synonyms, technical and everyday terms, in the language of the question. What has a name keeps it.
+    """
+
+    question: str = dspy.InputField()
+    words: list[str] = dspy.OutputField(desc="at most eight")
+
+
 TOOL_NAME = "answer_question"
 """How a program is called by an agent that may use it as a tool; what describes it follows."""
 

@@ -12,6 +12,7 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import trained_on_prompts
 from keqa.programs.calls.session import note
+from keqa.programs.calls.texts import text_of
 from keqa.programs.numerals import in_digits
 from keqa.programs.prediction import source_of
 from keqa.programs.records import MissingQuiz, PassageVerdict, UnansweredKind
@@ -32,8 +33,9 @@ from keqa.programs.stages.support import NEGATIONS, UNREADABLE, other_numbers_le
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import NAMES, language_of_text, one_line
 from keqa.signatures.baselines import JudgeSupport
-from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, TranslateQuery
+from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, RewordQuery, TranslateQuery
 
+_OTHER_WORDS = 8
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 
@@ -50,6 +52,7 @@ class OwnDocuments(Stage):
         "answer": AnswerFromDocuments,
         "support": JudgeSupport,
         "translate": TranslateQuery,
+        "reword": RewordQuery,
     }
 
     @property
@@ -75,6 +78,21 @@ class OwnDocuments(Stage):
         except CallError as error:
             note("retrieve", error.cause, error.message, "searched for the question as it is", number)
             return None
+
+    async def reworded(self, question: str, passages: Sequence[Passage], number: int | None) -> str | None:
+        """The question and other words for what it asks for; None where passages that were found for it speak of it.
+
+        None as well where it has names: what is not found by these has none. In German all nouns look like names.
+        """
+        named = language_of(question) != "de" and any(word.isalpha() for name in names_of(question) for word in name)
+        if not self.own_prompts or named or spoken_in(passages, question):
+            return None
+        try:
+            words = (await ask(self.reword, "retrieve", number, question=question)).words or []
+        except CallError as error:
+            note("retrieve", error.cause, error.message, "searched in no other words", number)
+            return None
+        return one_line(" ".join([question, *map(text_of, words[:_OTHER_WORDS])])) if words else None
 
 
 def other_language(question: str, passages: Sequence[Passage]) -> str | None:

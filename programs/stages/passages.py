@@ -52,6 +52,7 @@ class AskedQuiz:
     """A quiz while it is answered, or the `whole` question: resolved, with what is known of it.
 
     Its draft, where there is one, is `outdated` where an earlier quiz has another answer than it was written with.
+    `reworded` is whether it was searched for in other words than its own.
     """
 
     quiz: Quiz
@@ -63,6 +64,7 @@ class AskedQuiz:
     passages: list[PassageVerdict] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     queries: list[str] = field(default_factory=list)
+    reworded: bool = False
 
     @property
     def text(self) -> str:
@@ -135,6 +137,35 @@ class PassageReading:
         if self.documents is None:
             return None
         return await self.documents.translated(query, [hit.passage for hit in found], number)
+
+    async def find(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
+        """As `answer`; where further passages are wanted, and none speaks of the question, also by other words."""
+        found, number = await self.answer(asked, hits), asked.quiz.index
+        if self.documents is None or self.retriever is None or not (asked.whole and self.settings.expand):
+            return found
+        if found is None or found[1] != "unanswered":
+            return found
+        query = await self.documents.reworded(asked.query, [hit.passage for hit in hits], number)
+        if query is None:
+            return found
+        try:
+            others = await searched(self.retriever, query, self.settings.top_k, number)
+        except CallError as error:
+            note("retrieve", error.cause, error.message, "searched in no other words", number)
+            return found
+        read, passages, fields = {hit.passage.id for hit in hits}, asked.passages, asked.fields
+        asked.queries.insert(-1, query)
+        asked.fields = {name: value for name, value in fields.items() if name not in ("missing", "guess", "support")}
+        asked.reworded = True
+        if others := [hit for hit in others if hit.passage.id not in read]:
+            again = await self.answer(asked, others)
+            if again is not None and again[1] != "unanswered":
+                in_vain = {"kept": False, "why": "read in vain"}
+                asked.passages += [one.model_copy(update=in_vain) if one.kept else one for one in passages]
+                return again
+        asked.passages = passages
+        asked.fields = fields | {"missing": fields["missing"].model_copy(update={"searched": asked.queries})}
+        return found
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
         """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
@@ -324,7 +355,7 @@ class PassageReading:
     async def _check(self, asked: AskedQuiz, answer: str, passages: Sequence[str]) -> None:
         if self.documents is not None:
             worded = asked.what.answer_type == "short" and not asked.what.choices
-            how: dict[str, Any] = {"worded": worded, "named": True}
+            how: dict[str, Any] = {"worded": worded, "named": True, "doubted": asked.reworded}
             support = await support_of(self.documents.support, asked.text, answer, passages, asked.quiz.index, **how)
             asked.fields["supported"], asked.fields["support"] = support
 

@@ -118,6 +118,7 @@ async def support_of(
     *,
     worded: bool = True,
     named: bool = False,
+    doubted: bool = False,
 ) -> tuple[bool | None, str]:
     """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
@@ -125,21 +126,23 @@ async def support_of(
     seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
-    asked about has to be `named`, nor do those of passages that speak of none of its names.
+    asked about has to be `named`, nor do those of passages that speak of none of its names. Of `doubted` passages they
+    prove nothing either, and none may be lacking.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
         stated = without_pointers(answer)
         lacking = words_lacking(stated, passages)
         doubt = "" if lacking else _doubt(asks, stated, passages, named)
-        if not lacking and not doubt:
+        if not lacking and not doubt and not doubted:
             return True, "the passages have its words"
-        why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt
+        why = f"the passages lack “{' '.join(lacking)}”" if lacking else doubt or "the passages have its words alone"
         language, words = language_of(asks), _words(_spelled(stated))
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
-        if len({*lacking} - NEGATIONS) > most and any(language_of(one) == language for one in passages):
+        other_words = len({*lacking} - NEGATIONS) > most and any(language_of(one) == language for one in passages)
+        if other_words or (doubted and lacking):
             return False, why
     else:
         why = "its words prove nothing"

@@ -1,8 +1,8 @@
 """What the documents do not say is a finding of its own, and never a guess."""
 
+import datetime
 import json
 import pickle
-from datetime import date
 from itertools import chain, repeat
 from types import SimpleNamespace
 
@@ -105,6 +105,43 @@ def test_documents_in_another_language_are_searched_in_theirs(own, asked, passag
     searched = [asked, *([f"In {language}"] if language else [])]
     assert program(asked).unanswered.missing[0].searched == searched
     assert (program.retriever.queries, engine.count["TranslateQuery"]) == (searched, len(searched) - 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "reply", "reads", "answer"),
+    [
+        (["vessel", "departs"], "at nine", 2, "at nine"),
+        # What the passages lack is none of their words for it, nor is there a judge to ask.
+        (["vessel", "departs"], "at ten", 2, None),
+        # Nothing else is found, or no words are written.
+        (["boat"], "at nine", 1, None),
+        ([], "at nine", 1, None),
+    ],
+)
+def test_what_documents_call_otherwise_is_searched_in_other_words(own, words, reply, reads, answer):
+    asked, texts = "When do ships leave?", ("The harbour office is open.", "Vessel Aurora departs at nine.")
+    said = replies(
+        RewordQuery={"words": json.dumps(words)},
+        AnswerFromDocuments=lambda i, c: {"answer": reply if "Vessel" in i["passages"] else "UNKNOWN"},
+        JudgeSupport={"support": "fully"},
+    )
+    program, engine = own(*texts, reply=said, settle="reading", pick=False, expand=1)
+    searched = [" ".join([asked, *words]), asked]
+    program.retriever.found = {asked: [0], f"{asked} boat": [0], f"{asked} vessel departs": [0, 1]}
+    found = program(asked)
+    assert (engine.count["AnswerFromDocuments"], engine.count["JudgeSupport"]) == (reads, int(answer is not None))
+    if answer is None:
+        assert found.unanswered.missing[0].searched == (searched if words else [asked])
+    else:
+        assert (found.answer, [one["text"] for one in found.sources]) == (answer, [texts[1]])
+        assert [one.kept for one in found.record.quizzes[0].passages] == [True, False]
+
+
+def test_what_passages_speak_of_is_searched_in_no_other_words(own):
+    program, engine = own("The harbour office is open in summer.", settle="reading", pick=False, expand=1)
+    assert program("When is the harbour office open?").unanswered
+    assert program("Who is janitor Kim?").unanswered
+    assert engine.count["RewordQuery"] == 0
 
 
 def test_the_older_of_two_versions_is_left_out_in_whatever_language_one_asks(own):
@@ -543,10 +580,10 @@ def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(s
     ],
 )
 def test_what_depends_on_the_day_is_asked_with_the_day(own, monkeypatch, form, prompts, question, dated):
-    monkeypatch.setattr(today, "date", SimpleNamespace(today=lambda: date(2026, 11, 30)))
-    text = {"text": "It is on 10 December [1]."}
-    reply = replies(("Bremen",), {"Bremen": "Thursday, 10 December"}, JudgeSupport={"support": "fully"}, WriteAnswer=text)
+    monkeypatch.setattr(today, "date", SimpleNamespace(today=lambda: datetime.date(2026, 11, 30)))
+    reply = replies(("Bremen",), {"Bremen": "Thursday, 10 December"}, JudgeSupport={"support": "fully"})
     reply.replies["AnswerAndCite"] = {"answer": "Thursday, 10 December", "citations": [1]}
+    reply.replies["WriteAnswer"] = {"text": "It is on 10 December [1]."}
     program, engine = own("The meeting in Bremen is on 10 December.", reply=reply, **form)
     assert program(question).answer == "Thursday, 10 December"
     asked = f"{question} (today: Monday, 2026-11-30)" if dated else question

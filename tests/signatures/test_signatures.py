@@ -41,7 +41,7 @@ def test_a_conversation_is_in_the_prompt_and_in_its_demonstrations(adapter):
         ("G", "07c72ac5"),
         ("J", "e761d2f7"),
         ("LP", "7fd128d1"),
-        ("R", "1648c4e5"),
+        ("R", "f5ef91be"),
         ("STW", "a7ce27d5"),
     ],
 )
