@@ -35,7 +35,8 @@ from keqa.retrievers.text import NAMES, language_of_text, one_line
 from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, RewordQuery, TranslateQuery
 
-_OTHER_WORDS = 8
+_OTHER_WORDS, _LONGEST = 8, 200
+"""So many other words for a question are searched, in so many characters: language models may write sentences."""
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 
@@ -92,7 +93,8 @@ class OwnDocuments(Stage):
         except CallError as error:
             note("retrieve", error.cause, error.message, "searched in no other words", number)
             return None
-        return one_line(" ".join([question, *map(text_of, words[:_OTHER_WORDS])])) if words else None
+        written = one_line(" ".join(map(text_of, words[:_OTHER_WORDS])))[:_LONGEST]
+        return f"{question} {written}" if written else None
 
 
 def other_language(question: str, passages: Sequence[Passage]) -> str | None:

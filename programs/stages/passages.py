@@ -14,7 +14,7 @@ from keqa.programs.calls.session import note, report
 from keqa.programs.citations import without_citations
 from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
-from keqa.programs.prediction import PassagesKept
+from keqa.programs.prediction import PassagesKept, source_of
 from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
 from keqa.programs.sentences import without_older
 from keqa.programs.settings import KeqaSettings
@@ -139,32 +139,34 @@ class PassageReading:
         return await self.documents.translated(query, [hit.passage for hit in found], number)
 
     async def find(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
-        """As `answer`; where further passages are wanted, and none speaks of the question, also by other words."""
+        """As `answer`; where further passages are wanted, and none speaks of the question, also by other words.
+
+        What was read by these in vain stands in the record, and nothing else that came of it.
+        """
         found, number = await self.answer(asked, hits), asked.quiz.index
+        passages, fields, missing = asked.passages, asked.fields, asked.fields.get("missing")
         if self.documents is None or self.retriever is None or not (asked.whole and self.settings.expand):
             return found
-        if found is None or found[1] != "unanswered":
+        if missing is None or missing.answers:
             return found
         query = await self.documents.reworded(asked.query, [hit.passage for hit in hits], number)
         if query is None:
             return found
+        asked.passages, asked.fields, asked.reworded = [], {"stopped": fields.get("stopped")}, True
+        again, read = None, {hit.passage.id for hit in hits}
         try:
             others = await searched(self.retriever, query, self.settings.top_k, number)
+            if others := [hit for hit in others if hit.passage.id not in read]:
+                again = await self.answer(asked, others)
         except CallError as error:
-            note("retrieve", error.cause, error.message, "searched in no other words", number)
-            return found
-        read, passages, fields = {hit.passage.id for hit in hits}, asked.passages, asked.fields
-        asked.queries.insert(-1, query)
-        asked.fields = {name: value for name, value in fields.items() if name not in ("missing", "guess", "support")}
-        asked.reworded = True
-        if others := [hit for hit in others if hit.passage.id not in read]:
-            again = await self.answer(asked, others)
-            if again is not None and again[1] != "unanswered":
-                in_vain = {"kept": False, "why": "read in vain"}
-                asked.passages += [one.model_copy(update=in_vain) if one.kept else one for one in passages]
-                return again
-        asked.passages = passages
-        asked.fields = fields | {"missing": fields["missing"].model_copy(update={"searched": asked.queries})}
+            note("retrieve", error.cause, error.message, "found nothing by other words", number)
+            asked.passages = []
+        if again is not None and again[1] != "unanswered":
+            asked.passages += _in_vain(passages)
+            return again
+        read_too = [source_of(one).label for one in asked.passages]
+        missing = missing.model_copy(update={"searched": [*asked.queries, query], "read": [*missing.read, *read_too]})
+        asked.passages, asked.fields = [*passages, *_in_vain(asked.passages)], fields | {"missing": missing}
         return found
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
@@ -358,6 +360,10 @@ class PassageReading:
             how: dict[str, Any] = {"worded": worded, "named": True, "doubted": asked.reworded}
             support = await support_of(self.documents.support, asked.text, answer, passages, asked.quiz.index, **how)
             asked.fields["supported"], asked.fields["support"] = support
+
+
+def _in_vain(passages: Sequence[PassageVerdict]) -> list[PassageVerdict]:
+    return [one.model_copy(update={"kept": False, "why": "read in vain"}) if one.kept else one for one in passages]
 
 
 def _with_words_of(answer: str, asked: AskedQuiz, read: Sequence[Passage]) -> list[PassageVerdict]:

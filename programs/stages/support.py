@@ -126,8 +126,8 @@ async def support_of(
     seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
-    asked about has to be `named`, nor do those of passages that speak of none of its names. Of `doubted` passages they
-    prove nothing either, and none may be lacking.
+    asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
+    have to have all words of an answer, and the judge has to agree.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
@@ -151,8 +151,9 @@ async def support_of(
     try:
         found = (await ask(judge, "judge_support", number, **asked)).support
     except CallError as error:
-        if error.unusable and lacking:
-            note("judge_support", error.cause, error.message, "went by the answer's words", number)
+        if doubted or (error.unusable and lacking):
+            action = "took it for no answer" if doubted else "went by the answer's words"
+            note("judge_support", error.cause, error.message, action, number)
             return False, f"{why}; {UNREADABLE}"
         note("judge_support", error.cause, error.message, "took the answer unchecked", number)
         return None, f"{why}; the judge could not be asked"

@@ -108,30 +108,36 @@ def test_documents_in_another_language_are_searched_in_theirs(own, asked, passag
 
 
 @pytest.mark.parametrize(
-    ("words", "reply", "reads", "answer"),
+    ("words", "reply", "judged", "reads", "answer"),
     [
-        (["vessel", "departs"], "at nine", 2, "at nine"),
-        # What the passages lack is none of their words for it, nor is there a judge to ask.
-        (["vessel", "departs"], "at ten", 2, None),
+        (["vessel", "departs"], "at nine", "fully", 2, "at nine"),
+        # A judge that does not agree, or says nothing, and words that the passages lack, of which none is asked.
+        (["vessel", "departs"], "at nine", "no", 2, None),
+        (["vessel", "departs"], "at nine", "", 2, None),
+        (["vessel", "departs"], "at ten", "fully", 2, None),
         # Nothing else is found, or no words are written.
-        (["boat"], "at nine", 1, None),
-        ([], "at nine", 1, None),
+        (["boat"], "at nine", "fully", 1, None),
+        ([" "], "at nine", "fully", 1, None),
+        ([], "at nine", "fully", 1, None),
     ],
 )
-def test_what_documents_call_otherwise_is_searched_in_other_words(own, words, reply, reads, answer):
+def test_what_documents_call_otherwise_is_searched_in_other_words(own, words, reply, judged, reads, answer):
     asked, texts = "When do ships leave?", ("The harbour office is open.", "Vessel Aurora departs at nine.")
     said = replies(
         RewordQuery={"words": json.dumps(words)},
         AnswerFromDocuments=lambda i, c: {"answer": reply if "Vessel" in i["passages"] else "UNKNOWN"},
-        JudgeSupport={"support": "fully"},
+        JudgeSupport={"support": judged},
     )
     program, engine = own(*texts, reply=said, settle="reading", pick=False, expand=1)
-    searched = [" ".join([asked, *words]), asked]
+    searched = [asked, " ".join([asked, *words])]
     program.retriever.found = {asked: [0], f"{asked} boat": [0], f"{asked} vessel departs": [0, 1]}
     found = program(asked)
-    assert (engine.count["AnswerFromDocuments"], engine.count["JudgeSupport"]) == (reads, int(answer is not None))
+    assert engine.count["AnswerFromDocuments"] == reads
+    assert bool(engine.count["JudgeSupport"]) == (reply == "at nine" and reads == 2)
     if answer is None:
-        assert found.unanswered.missing[0].searched == (searched if words else [asked])
+        missing, read = found.unanswered.missing[0], ["p0", "p1"][:reads]
+        assert (missing.searched, missing.read) == (searched if any(map(str.strip, words)) else [asked], read)
+        assert [one.kept for one in found.record.quizzes[0].passages] == [True, False][:reads]
     else:
         assert (found.answer, [one["text"] for one in found.sources]) == (answer, [texts[1]])
         assert [one.kept for one in found.record.quizzes[0].passages] == [True, False]
