@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from keqa.data.question import Question
 from keqa.programs.records import QuestionRecord, QuizRecord
+from keqa.programs.today import depends_on_the_day
 
 Key = tuple[str, str, tuple[str, ...]]
 Findings = Mapping[Key, QuizRecord]
@@ -21,7 +22,10 @@ def key_of(asked: Question) -> Key:
 
 
 def findings_of(records: Iterable[QuestionRecord]) -> Findings:
-    """What questions settled: the quizzes that have an answer which is no guess, the latest of those that ask alike."""
+    """What questions settled: the quizzes that have an answer which is no guess, the latest of those that ask alike.
+
+    What depends on the day is asked again: a conversation may be resumed on another one.
+    """
     found: dict[Key, QuizRecord] = {}
     for record in records:
         if record.standalone is None and any(one.stage == "rewrite" and one.touches for one in record.degradations):
@@ -36,6 +40,8 @@ def findings_of(records: Iterable[QuestionRecord]) -> Findings:
             if quiz.answer is None or quiz.abstained or not _settled(quiz) or quiz.index in failed:
                 continue
             text = quiz.resolved or quiz.text
+            if depends_on_the_day(text):
+                continue
             whole = Question(text, record.answer_type, record.choices) if text == asked else Question(text)
             found[key_of(whole)] = quiz.model_copy(update={"earlier": quiz.earlier or asked})
     return found

@@ -126,8 +126,11 @@ class KEQA(Program):
         way: WaysOut | None = self.settings.unanswered
         if way is not None:
             return way
-        retriever = self.retriever
-        return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
+        return "say" if self._has_own_documents else "guess"
+
+    @property
+    def _has_own_documents(self) -> bool:
+        return self.retriever is not None and getattr(self.retriever, "own_documents", True)
 
     @property
     def declines(self) -> bool:
@@ -140,9 +143,9 @@ class KEQA(Program):
 
         A language model that was trained on the papers' prompts is asked those, and a utility reference keeps its use.
         """
-        chosen, retriever = self.settings, self.retriever
+        chosen = self.settings
         lm = self.decomposition.decompose.lm or dspy.settings.lm
-        if retriever is None or not getattr(retriever, "own_documents", True) or trained_on_prompts(lm):
+        if not self._has_own_documents or trained_on_prompts(lm):
             return {}
         found = models.as_asked(cites=chosen.cite or chosen.listwise or chosen.unanswered == "guess")
         own = chosen.model_fields_set | (set() if self.reference is None else {"pick", "cite"})
@@ -220,10 +223,12 @@ class KEQA(Program):
         return {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Algorithm 2, and what is written from the passages that it kept; see `Program.solve`.
+        """Algorithm 2, and what is written from the passages that it kept; see `Program.solve`."""
+        with within(own_documents=self.declines and self._has_own_documents):
+            await self._solve(asked, story)
 
-        A list is gathered from passages alone, and the question is settled where none can be.
-        """
+    async def _solve(self, asked: Question, story: RecordBuilder) -> None:
+        """A list is gathered from passages alone, and the question is settled where none can be."""
         writing = self.writing
         style: Style = "short"
         if writing is not None:

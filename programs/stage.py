@@ -307,17 +307,13 @@ async def reply_from(
     *,
     evidence: Sequence[str] = (),
     triples: Sequence[str] = (),
-    own: bool = False,
     **how: Any,
 ) -> Reply:
-    """Answer from passages, best first, sentences and triples; of too many passages from the better half.
-
-    The passages may be of somebody's `own` documents.
-    """
+    """Answer from passages, best first, sentences and triples; of too many passages from the better half."""
     shown, fields = list(passages), predictor.signature.input_fields
     beside = {"evidence": list(evidence), "triples": list(triples)}
     inputs = asked_inputs(asked, predictor) | {name: some for name, some in beside.items() if name in fields}
-    inputs["question"] = dated(asked.question, predictor) if own else asked.question
+    inputs["question"] = dated(asked.question, predictor)
     # Nothing was found for a prompt without a place for it, of which DSPy would warn in each call.
     how["fitting"] = shown if shown or "passages" in fields else None
     prediction = await ask(predictor, "answer", number, for_answer=True, **how, **inputs)
@@ -340,7 +336,7 @@ class Answering(Stage):
     ) -> Reply:
         """Answer from what `reply_from` takes, by another predictor than its own where one is given."""
         # The papers' prompts are asked as their papers do.
-        how |= {"own": predictor is not None, "uncopied": None if predictor is None else "answer"}
+        how["uncopied"] = None if predictor is None else "answer"
         how["streamed"] = "answer" if streamed else None
         return await reply_from(predictor or self.answer, asked, passages, **how)
 

@@ -10,6 +10,7 @@ from datetime import date
 import dspy
 
 from keqa.programs.calls.predictor import trained_on_prompts
+from keqa.programs.calls.session import context
 from keqa.signatures.keqa import ASKED_TODAY
 
 _PERIODS = (
@@ -18,24 +19,36 @@ _PERIODS = (
     "|maand|kwartaal|jaar|tydzie\\w+|tygodni\\w+|miesiąc\\w*|rok\\w*|недел\\w+|месяц\\w*|год\\w*"
 )
 _DEPENDS = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|current(?:ly)?|next|upcoming|ago|still|already|yet|overdue|how old"
-    r"|how many (?:days|weeks|months)|heute|morgen|gestern|jetzt|aktuell\w*|derzeit\w*|nächste\w?|kommende\w?|demnächst"
-    r"|noch|schon|bereits|fällig|wie alt|aujourd['’]hui|demain|hier|maintenant|actuel\w*|prochaine?s?|encore|déjà"
-    r"|quel âge|hoy|mañana|ayer|ahora|actual\w*|próxim\w+|todavía|aún|oggi|domani|ieri|adesso|attual\w+|prossim\w+"
-    r"|ancora|già|hoje|amanhã|ontem|agora|atual\w*|ainda|vandaag|gisteren|huidige?|volgende?|komende|nog"
-    r"|dzi(?:ś|siaj)|jutro|wczoraj|teraz|obecn\w+|następn\w+|najbliższ\w+|jeszcze|już"
-    r"|сегодня|завтра|вчера|сейчас|теперь|текущ\w+|следующ\w+|ближайш\w+|ещё|уже"
-    r"|(?:this|last|past|diese\w?|letzte\w?|cette|ce|est[ae]|quest[oa]|dit|deze|vorige?|tym|эт\w+|прошл\w+) "
-    rf"(?:{_PERIODS})"
+    r"\b(?:today|tonight|tomorrow|yesterday|now|current(?:ly)?|next(?! to)|upcoming|ago|still|already|yet|overdue"
+    r"|expired|how old|how long (?:has|have|until)|(?:days|weeks|months) (?:are )?(?:until|since|left|remain\w*)"
+    r"|heute|morgen|gestern|jetzt|aktuell\w*|derzeit\w*|nächste\w?|kommende\w?|demnächst"
+    r"|noch|schon|bereits|fällig|wie alt|aujourd['’]hui|demain|maintenant|actuel\w*|prochaine?s?|encore|déjà"
+    r"|quel âge|hoy|mañana|ayer|ahora|actual(?:es|mente)|(?:el|la|su) \w+ actual|próxim\w+|todavía|aún"
+    r"|oggi|domani|ieri|adesso|attual\w+|prossim\w+|ancora|già|quest['’]anno|hoje|amanhã|ontem|agora|atual\w*|ainda"
+    r"|vandaag|gisteren|huidige?|volgende?|komende|nog"
+    r"|dzi(?:ś|siaj)|jutro|wczoraj|teraz|obecn\w+|następn\w+|najbliższ\w+|przyszł\w+|jeszcze|już"
+    r"|сегодня|завтра|вчера|сейчас|теперь|текущ\w+|следующ\w+|ближайш\w+|ещ[её]|уже"
+    r"|(?:this|last|past|diese\w?|letzte\w?|cette|ce|[dn]?est[ae]|quest[oa]|dit|deze|vorige?|tym|zeszł\w+|эт\w+|прошл\w+)"
+    rf" (?:{_PERIODS})"
     rf"|(?:{_PERIODS}) (?:derni\w+|pasad\w+|passad\w+|scors\w+))\b"
-    "|今[天日年月週後]|明[天日年]|昨[天日]|[现現]在|目前|[当當]前|下一?[周週次个個月]|[本这這上先来]一?[周週个個月]|去年|来年|最近|次の"
+    "|今[天日年月週後]|明[天日年]|昨[天日年]|(?<![体體表实實出])[现現]在|目前|[当當]前|下一?[周週次个個月]"
+    "|[本这這上先来][一个個]?(?:[周週月]|星期)|去年|来年|最近|次の"
     "|오늘|내일|어제|지금|현재|다음|이번|지난",
     re.IGNORECASE,
 )
 
 
+def depends_on_the_day(question: str) -> bool:
+    return _DEPENDS.search(question) is not None
+
+
 def dated(question: str, predictor: dspy.Predict) -> str:
-    """A question with today's date, where its answer may depend on that and the language model knows other prompts."""
-    if not _DEPENDS.search(question) or trained_on_prompts(predictor.lm or dspy.settings.lm):
+    """A question over one's own documents with today's date, where its answer may depend on that.
+
+    It stays as it is for a language model that was trained on the papers' prompts, and in a compilation, whose calls
+    are kept by what is asked, and become demonstrations.
+    """
+    told = context().own_documents and context().caller is None and depends_on_the_day(question)
+    if not told or trained_on_prompts(predictor.lm or dspy.settings.lm):
         return question
     return ASKED_TODAY.format(question=question, today=f"{date.today():%A, %Y-%m-%d}")

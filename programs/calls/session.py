@@ -310,6 +310,8 @@ class Context:
     """How the replies to the call that is made now can be forgotten, as caches report them."""
     uncached: bool = False
     """Whether no cache answers; see `bypass_cache`."""
+    own_documents: bool = False
+    """Whether somebody's own documents are asked, and nothing is guessed that they do not say."""
     drafts: bool = False
     """Whether what is written here is no answer yet, whatever comes of it."""
     findings: Mapping[Any, QuizRecord] | None = None

@@ -92,7 +92,7 @@ class Citing(Stage):
             for_answer=True,
             fitting=shown,
             uncopied="answer" if own else None,
-            question=dated(asked.question, self.cite) if own else asked.question,
+            question=dated(asked.question, self.cite),
             **asked.kind,
         )
         cited = list(dict.fromkeys(prediction.get("citations") or []))

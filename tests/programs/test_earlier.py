@@ -9,10 +9,10 @@ from keqa.programs.calls.session import within
 from keqa.programs.earlier import findings_of, key_of
 from keqa.programs.prediction import QuizAnswered
 
-FIRST, SECOND = "Who wrote it, and where was the author born?", "How old is the author of it?"
+FIRST, SECOND = "Who wrote it, and where was the author born?", "How tall is the author of it?"
 
 
-TAKEN_APART = {FIRST: '["Who wrote it?", "Where was #1 born?"]', SECOND: '["who wrote it", "How old is #1?"]'}
+TAKEN_APART = {FIRST: '["Who wrote it?", "Where was #1 born?"]', SECOND: '["who wrote it", "How tall is #1?"]'}
 REPLIES = {
     "DecomposeQuestion": lambda i, c: {"quizzes": TAKEN_APART[i["question"]]},
     "JudgeUtility": lambda i, c: {"helpful": "good" in i["passage"]},
@@ -39,12 +39,13 @@ def test_a_quiz_that_comes_again_is_not_asked_again(programmed, retriever):
     assert {one.earlier for one in findings_of([last.prediction.record]).values()} == {FIRST, SECOND}
 
 
-def test_a_reading_in_which_something_failed_settles_nothing(programmed, retriever):
+def test_a_reading_in_which_something_failed_or_that_holds_for_a_day_settles_nothing(programmed, retriever):
     failing = {"JudgeUtility": lambda i, c: "garbage {" if "bad" in i["passage"] else {"helpful": True}}
-    for said, settled in ((REPLIES, {FIRST}), (REPLIES | failing, set())):
+    today = "Who wrote it today?"
+    for asked, said, settled in ((FIRST, REPLIES, {FIRST}), (FIRST, REPLIES | failing, set()), (today, REPLIES, set())):
         program, _ = programmed(KEQA(retriever("good", "bad"), settle="reading"), Replies(**said))
-        record = program(FIRST).record
-        assert (record.answer, record.touched) == ("Ann", not settled)
+        record = program(asked).record
+        assert (record.answer, record.touched) == ("Ann", said is not REPLIES)
         assert {one.earlier for one in findings_of([record]).values()} == settled
 
 

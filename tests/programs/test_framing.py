@@ -19,6 +19,7 @@ ASKED = "Where is the town of Isburg?"
     [
         (f"The answer to the question “{ASKED}” is Berlin.", "Berlin"),
         (f"{ASKED} Berlin", "Berlin"),
+        (f"{ASKED} (today: Monday, 2026-11-30) Berlin", "Berlin"),
         ("According to passages 1 and 3, Berlin", "Berlin"),
         ("Passage 1 says that it is Berlin.", "Berlin"),
         ("Based on the information provided in the passages, the answer to your question is: Berlin", "Berlin"),

@@ -15,7 +15,9 @@ from fixtures.replies import Replies
 import keqa
 from keqa.errors import NotInDocumentsError, StageError
 from keqa.programs import today
+from keqa.programs.calls.ask import predict
 from keqa.programs.calls.errors import UnansweredError
+from keqa.programs.calls.session import within
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
 from keqa.programs.unanswered import lines_of, listed, message_of, without_guess
@@ -583,6 +585,9 @@ def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(s
         ("Wer hat diese Woche in Bremen Urlaub?", True),
         ("下次在 Bremen 的会议是什么时候?", True),
         ("Which week had the most visitors in Bremen?", False),
+        ("How many days of leave did it actually take in Bremen?", False),
+        ("Wer arbeitet hier in Bremen?", False),
+        ("这个项目出现在 Bremen 的哪里?", False),
     ],
 )
 def test_what_depends_on_the_day_is_asked_with_the_day(own, monkeypatch, form, prompts, question, dated):
@@ -594,6 +599,16 @@ def test_what_depends_on_the_day_is_asked_with_the_day(own, monkeypatch, form, p
     assert program(question).answer == "Thursday, 10 December"
     asked = f"{question} (today: Monday, 2026-11-30)" if dated else question
     assert [engine.asked(prompt)[0]["question"] for prompt in prompts] == [asked, asked]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_over_a_benchmark_and_in_a_compilation_no_day_is_told(programmed, retriever, own):
+    asked, text = "When is the next meeting?", "It is on 10 December [1]."
+    reply = replies(("meeting",), {"meeting": "10 December"}, WriteAnswer={"text": text})
+    program, engine = programmed(KEQA(retriever("The meeting is on 10 December.", own=own), style="sentence"), reply)
+    with within(caller=predict if own else None):
+        assert program(asked).record.written.text == text
+    assert engine.asked("WriteAnswer")[0]["question"] == asked
 
 
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
