@@ -89,7 +89,7 @@ def stated(text: str, question: str = "") -> str:
     if whole := _ENCLOSED.fullmatch(text.strip()):
         return whole[whole.lastindex or 0]
     said = _without_question(text, question)
-    said = _IN_BRACKETS.sub(lambda found: "" if _is_beside(found[1]) else found[0], said)
+    said = _IN_BRACKETS.sub(lambda found: "" if _names_source(found[1]) else found[0], said)
     lines = [stripped_sentences(line) for line in said.splitlines()]
     parts = [(one, _is_frame(one, alone=len(line) == 1)) for line in lines for one in line]
     if not all(frame for _, frame in parts):
@@ -183,13 +183,11 @@ def _is_assent(words: Sequence[str]) -> bool:
     return [*words] == ["of", "course"] or (len(words) == 1 and words[0] in _SURE)
 
 
-def _is_beside(text: str) -> bool:
-    """Whether brackets hold where something was read, or the day that stood behind a question."""
-    return text.startswith("today: ") or _names_source(text)
-
-
 def _names_source(text: str) -> bool:
     words = _words(text)
+    if text.startswith("today: "):
+        # It stood behind the question.
+        return True
     if len(words) < 2 and (_unnumbered(text) == text or _PLACE.match(text)):
         return False
     attributed = not _SAID.isdisjoint(words) or _unnumbered(text) != text or _ORIGIN.match(text) is not None
