@@ -127,7 +127,7 @@ async def support_of(
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
     asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
-    have to have all words of an answer, and the judge has to agree.
+    have to have all words of an answer, and the judge has to agree fully.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
@@ -157,7 +157,7 @@ async def support_of(
             return False, f"{why}; {UNREADABLE}"
         note("judge_support", error.cause, error.message, "took the answer unchecked", number)
         return None, f"{why}; the judge could not be asked"
-    return found != "no", f"{why}; judged: {found}"
+    return found == "fully" or (found != "no" and not doubted), f"{why}; judged: {found}"
 
 
 def carried_part(question: str, answer: str, passages: Sequence[str]) -> str:
