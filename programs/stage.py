@@ -360,7 +360,7 @@ class Summarizing(Stage):
             for_answer=True,
             numbered=True,
             streamed="answer",
-            question=asked.question,
+            question=dated(asked.question, self.summarize),
             answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
             **asked.kind,
         )

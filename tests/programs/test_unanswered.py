@@ -575,6 +575,7 @@ def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(s
     [
         ({}, ["AnswerFromDocuments", "JudgeSupport"]),
         ({"cite": True}, ["AnswerAndCite", "JudgeSupport"]),
+        ({"summarize_single": True}, ["AnswerFromDocuments", "Summarize"]),
         ({"style": "sentence"}, ["AnswerFromDocuments", "WriteAnswer"]),
     ],
 )
