@@ -163,6 +163,7 @@ class PassageReading:
             asked.passages = []
         if again is not None and again[1] != "unanswered":
             asked.passages += _in_vain(passages)
+            asked.fields["support"] = f"found by “{query}”; {asked.fields['support']}"
             return again
         read_too = [source_of(one).label for one in asked.passages]
         missing = missing.model_copy(update={"searched": [*asked.queries, query], "read": [*missing.read, *read_too]})

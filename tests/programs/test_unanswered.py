@@ -142,7 +142,9 @@ def test_what_documents_call_otherwise_is_searched_in_other_words(own, words, re
         assert [one.kept for one in found.record.quizzes[0].passages] == [True, False][:reads]
     else:
         assert (found.answer, [one["text"] for one in found.sources]) == (answer, [texts[1]])
-        assert [one.kept for one in found.record.quizzes[0].passages] == [True, False]
+        (quiz,) = found.record.quizzes
+        assert quiz.support == f"found by “{searched[1]}”; the passages have its words alone; judged: fully"
+        assert [one.kept for one in quiz.passages] == [True, False]
 
 
 def test_what_passages_speak_of_is_searched_in_no_other_words(own):
