@@ -48,7 +48,7 @@ def dated(question: str, predictor: dspy.Predict) -> str:
     It stays as it is for a language model that was trained on the papers' prompts, and in a compilation, whose calls
     are kept by what is asked, and become demonstrations.
     """
-    told = context().own_documents and context().caller is None and depends_on_the_day(question)
-    if not told or trained_on_prompts(predictor.lm or dspy.settings.lm):
+    wanted = context().own_documents and context().caller is None and depends_on_the_day(question)
+    if not wanted or trained_on_prompts(predictor.lm or dspy.settings.lm):
         return question
     return ASKED_TODAY.format(question=question, today=f"{date.today():%A, %Y-%m-%d}")
