@@ -5,7 +5,7 @@ stands, so that caches have its reply on any day.
 """
 
 import re
-from datetime import date
+from datetime import date, timedelta
 
 import dspy
 
@@ -48,7 +48,18 @@ def dated(question: str, predictor: dspy.Predict) -> str:
     It stays as it is for a language model that was trained on the papers' prompts, and in a compilation, whose calls
     are kept by what is asked, and become demonstrations.
     """
-    wanted = context().own_documents and context().caller is None and depends_on_the_day(question)
-    if not wanted or trained_on_prompts(predictor.lm or dspy.settings.lm):
+    if not _asks_of_today(question) or trained_on_prompts(predictor.lm or dspy.settings.lm):
         return question
     return ASKED_TODAY.format(question=question, today=f"{date.today():%A, %Y-%m-%d}")
+
+
+def months_asked(query: str, question: str) -> list[str]:
+    """Queries for what this month and the next one bring, where a question may be about that; none otherwise."""
+    if not _asks_of_today(question):
+        return []
+    first = date.today().replace(day=1)
+    return [f"{query} {month:%Y-%m %B %Y}" for month in (first, (first + timedelta(days=31)).replace(day=1))]
+
+
+def _asks_of_today(question: str) -> bool:
+    return context().own_documents and context().caller is None and depends_on_the_day(question)

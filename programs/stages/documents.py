@@ -1,5 +1,6 @@
 """What is asked over somebody's own documents in the place of the papers' prompts, and what these tell of a quiz."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -30,11 +31,16 @@ from keqa.programs.sentences import (
 )
 from keqa.programs.stage import Stage
 from keqa.programs.stages.support import NEGATIONS, UNREADABLE, other_numbers_left_out, words_lacking
+from keqa.programs.today import depends_on_the_day
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import NAMES, language_of_text, one_line
 from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, RewordQuery, TranslateQuery
 
+_DATE = re.compile(
+    r"\b\d{4}([-./])\d\d?\1\d\d?\b|\b\d\d?([-./])\d\d?\2(?:\d\d){1,2}\b|\b\d\d?\.? [^\W\d_]{3,} \d{4}\b"
+    r"|\b[^\W\d_]{3,} \d\d?(?:st|nd|rd|th)?,? \d{4}\b|\d\d?月\d\d?日"
+)
 _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
 NO_REPLY = "no reply could be used"
@@ -175,8 +181,8 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
-    Where there is an answer, they differ in nothing else: a rule for managers contradicts none. Where there is none,
-    rows of one table contradict each other only if one of its columns is asked for.
+    Where there is an answer, they differ in nothing else: a rule for managers contradicts none, nor the last meeting
+    the next one. Where there is none, rows of one table contradict each other only if one of its columns is asked for.
     """
     other_words = OTHER_WORDS if answer is None else 0
     asked = content_words(quiz)
@@ -188,6 +194,8 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
             # As in "city: Kiel; fare: 88".
             columns = [cell.partition(": ")[0] for cell in pair[0].split("; ") if one_table and ": " in cell]
             if len(columns) > 1 and not any(stands_in(word, words_of(" ".join(columns))) for word in asked):
+                continue
+            if answer is not None and depends_on_the_day(quiz) and all(map(_DATE.search, pair)):
                 continue
             stated = [answer is None or not words_lacking(answer, [one]) for one in pair]
             if answer is None or stated[0] != stated[1]:

@@ -33,6 +33,7 @@ from keqa.programs.stages.joined import Citing
 from keqa.programs.stages.picking import Picking, merged, unjudged, with_cited, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
 from keqa.programs.stages.support import carried_part, support_of
+from keqa.programs.today import months_asked
 from keqa.retrievers.base import Hit, Passage, Retriever
 from keqa.retrievers.text import one_line
 
@@ -109,7 +110,7 @@ class PassageReading:
     documents: OwnDocuments | None
 
     async def search(self, asked: AskedQuiz) -> list[Hit]:
-        """The passages found for a quiz; behind those for a whole question what the best of them leads to."""
+        """The passages found for a quiz; behind those for a whole question what the best of them and the day bring."""
         if self.retriever is None:
             return []
         number, further = asked.quiz.index, self.settings.expand if asked.whole else 0
@@ -127,10 +128,12 @@ class PassageReading:
             return found
         try:
             led_to = await searched(self.retriever, expanded(query, found), len(found) + further, number)
+            months = [await searched(self.retriever, one, further, number) for one in months_asked(query, asked.text)]
         except CallError as error:
             note("retrieve", error.cause, error.message, "read what the first search found", number)
             return found
-        return merged([[*found, *led_to]], len(found) + further)
+        read = merged([[*found, *led_to]], len(found) + further)
+        return merged([[*read, *merged(months)]], len(read) + further)
 
     async def translated(self, query: str, found: Sequence[Hit], number: int | None = None) -> str | None:
         """A query in the language of documents of one's own, where what it found is in another one than it is."""

@@ -614,6 +614,30 @@ def test_over_a_benchmark_and_in_a_compilation_no_day_is_told(programmed, retrie
     assert engine.asked("WriteAnswer")[0]["question"] == asked
 
 
+@pytest.mark.parametrize(
+    ("day", "months"),
+    [
+        ((2026, 11, 30), ("2026-11 November 2026", "2026-12 December 2026")),
+        ((2026, 12, 31), ("2026-12 December 2026", "2027-01 January 2027")),
+    ],
+)
+def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, day, months):
+    monkeypatch.setattr(today, "date", SimpleNamespace(today=lambda: datetime.date(*day)))
+    asked, texts = "When is the next board meeting?", ("Board meeting: 2026-01-10", "Board meeting: 2026-12-10")
+    reply = replies(
+        AnswerFromDocuments=lambda i, c: {"answer": "2026-12-10" if texts[1] in i["passages"] else "UNKNOWN"}
+    )
+    program, _ = own(*texts, reply=reply, settle="reading", pick=False, expand=1)
+    program.retriever.found = {asked: [0], f"{asked} 2026-12 December 2026": [1]}
+    assert (program(asked).answer, program.retriever.queries[2:]) == (
+        "2026-12-10",
+        [f"{asked} {one}" for one in months],
+    )
+    program.unanswered = "guess"
+    program(asked)
+    assert len(program.retriever.queries) == 6
+
+
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
     searched = retriever("Ann lives in Isburg.", own=True)
     program = KEQA(searched, lms=keqa.build_roles(dspy.LM("keqa/tiny@0123", engine="litellm")))
