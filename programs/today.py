@@ -18,28 +18,38 @@ _PERIODS = (
     "|wochen?|monate?|quartal|jahre?|semaine|mois|trimestre|année|semana|mes|año|settimana|mese|anno|mês|ano"
     "|maand|kwartaal|jaar|tydzie\\w+|tygodni\\w+|miesiąc\\w*|rok\\w*|недел\\w+|месяц\\w*|год\\w*"
 )
-_DEPENDS = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|current(?:ly)?|next(?! to)|upcoming|ago|still|already|yet|overdue"
-    r"|expired|how old|how long (?:has|have|until)|(?:days|weeks|months) (?:are )?(?:until|since|left|remain\w*)"
-    r"|heute|morgen|gestern|jetzt|aktuell\w*|derzeit\w*|nächste\w?|kommende\w?|demnächst"
-    r"|noch|schon|bereits|fällig|wie alt|aujourd['’]hui|demain|maintenant|actuel\w*|prochaine?s?|encore|déjà"
-    r"|quel âge|hoy|mañana|ayer|ahora|actual(?:es|mente)|(?:el|la|su) \w+ actual|próxim\w+|todavía|aún"
-    r"|oggi|domani|ieri|adesso|attual\w+|prossim\w+|ancora|già|quest['’]anno|hoje|amanhã|ontem|agora|atual\w*|ainda"
-    r"|vandaag|gisteren|huidige?|volgende?|komende|nog"
-    r"|dzi(?:ś|siaj)|jutro|wczoraj|teraz|obecn\w+|następn\w+|najbliższ\w+|przyszł\w+|jeszcze|już"
-    r"|сегодня|завтра|вчера|сейчас|теперь|текущ\w+|следующ\w+|ближайш\w+|ещ[её]|уже"
+_NEAR = (
+    r"\b(?:today|tonight|tomorrow|yesterday|next(?! to)|upcoming|heute|morgen|gestern|nächste\w?|kommende\w?|demnächst"
+    r"|aujourd['’]hui|demain|prochaine?s?|hoy|mañana|ayer|próxim\w+|oggi|domani|ieri|prossim\w+|quest['’]anno"
+    r"|hoje|amanhã|ontem|vandaag|gisteren|volgende?|komende"
+    r"|(?:how long|days|weeks|months) (?:are )?(?:until|left|remain\w*)"
+    r"|dzi(?:ś|siaj)|jutro|wczoraj|następn\w+|najbliższ\w+|przyszł\w+|сегодня|завтра|вчера|следующ\w+|ближайш\w+"
     r"|(?:this|last|past|diese\w?|letzte\w?|cette|ce|[dn]?est[ae]|quest[oa]|dit|deze|vorige?|tym|zeszł\w+|эт\w+|прошл\w+)"
     rf" (?:{_PERIODS})"
     rf"|(?:{_PERIODS}) (?:derni\w+|pasad\w+|passad\w+|scors\w+))\b"
-    "|今[天日年月週後]|明[天日年]|昨[天日年]|(?<![体體表实實出])[现現]在|目前|[当當]前|下一?[周週次个個月]"
-    "|[本这這上先来][一个個]?(?:[周週月]|星期)|去年|来年|最近|次の"
-    "|오늘|내일|어제|지금|현재|다음|이번|지난",
+    "|今[天日年月週後]|明[天日年]|昨[天日年]|下一?[周週次个個月]|[本这這上先来][一个個]?(?:[周週月]|星期)|去年|来年|次の"
+    "|오늘|내일|어제|다음|이번|지난"
+)
+_IS_NEAR = re.compile(_NEAR, re.IGNORECASE)
+_DEPENDS = re.compile(
+    rf"{_NEAR}|\b(?:now|current(?:ly)?|ago|still|already|yet|overdue"
+    r"|expired|how old|how long (?:has|have)|(?:days|weeks|months) (?:are )?since"
+    r"|jetzt|aktuell\w*|derzeit\w*|noch|schon|bereits|fällig|wie alt|maintenant|actuel\w*|encore|déjà"
+    r"|quel âge|ahora|actual(?:es|mente)|(?:el|la|su) \w+ actual|todavía|aún"
+    r"|adesso|attual\w+|ancora|già|agora|atual\w*|ainda|huidige?|nog"
+    r"|teraz|obecn\w+|jeszcze|już|сейчас|теперь|текущ\w+|ещ[её]|уже)\b"
+    "|(?<![体體表实實出])[现現]在|目前|[当當]前|最近|지금|현재",
     re.IGNORECASE,
 )
 
 
 def depends_on_the_day(question: str) -> bool:
     return _DEPENDS.search(question) is not None
+
+
+def asks_near_the_day(question: str) -> bool:
+    """Whether a day near today is asked for, as by “the next meeting”, so that the date tells which of several."""
+    return _IS_NEAR.search(question) is not None
 
 
 def dated(question: str, predictor: dspy.Predict) -> str:
@@ -55,7 +65,7 @@ def dated(question: str, predictor: dspy.Predict) -> str:
 
 def months_asked(query: str, question: str) -> list[str]:
     """Queries for what this month and the next one bring, where a question may be about that; none otherwise."""
-    if not _asks_of_today(question):
+    if not (_asks_of_today(question) and asks_near_the_day(question)):
         return []
     first = date.today().replace(day=1)
     return [f"{query} {month:%Y-%m %B %Y}" for month in (first, (first + timedelta(days=31)).replace(day=1))]

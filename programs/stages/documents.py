@@ -31,16 +31,13 @@ from keqa.programs.sentences import (
 )
 from keqa.programs.stage import Stage
 from keqa.programs.stages.support import NEGATIONS, UNREADABLE, other_numbers_left_out, words_lacking
-from keqa.programs.today import depends_on_the_day
+from keqa.programs.today import asks_near_the_day
 from keqa.retrievers.base import Passage
 from keqa.retrievers.text import NAMES, language_of_text, one_line
 from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, RewordQuery, TranslateQuery
 
-_DATE = re.compile(
-    r"\b\d{4}([-./])\d\d?\1\d\d?\b|\b\d\d?([-./])\d\d?\2(?:\d\d){1,2}\b|\b\d\d?\.? [^\W\d_]{3,} \d{4}\b"
-    r"|\b[^\W\d_]{3,} \d\d?(?:st|nd|rd|th)?,? \d{4}\b|\d\d?月\d\d?日"
-)
+_DAY = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|(?:\d{4}年)?\d\d?月\d\d?日)(?!\d)")
 _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
 NO_REPLY = "no reply could be used"
@@ -181,8 +178,9 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
-    Where there is an answer, they differ in nothing else: a rule for managers contradicts none, nor the last meeting
-    the next one. Where there is none, rows of one table contradict each other only if one of its columns is asked for.
+    Where there is an answer, they differ in nothing else: a rule for managers contradicts none, nor does the last
+    meeting the next one, unless both are called so. Where there is none, rows of one table contradict each other only
+    if one of its columns is asked for.
     """
     other_words = OTHER_WORDS if answer is None else 0
     asked = content_words(quiz)
@@ -195,7 +193,8 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
             columns = [cell.partition(": ")[0] for cell in pair[0].split("; ") if one_table and ": " in cell]
             if len(columns) > 1 and not any(stands_in(word, words_of(" ".join(columns))) for word in asked):
                 continue
-            if answer is not None and depends_on_the_day(quiz) and all(map(_DATE.search, pair)):
+            days = [{*_DAY.findall(in_digits(one))} for one in pair] if answer and asks_near_the_day(quiz) else []
+            if days and all(days) and days[0] != days[1] and not all(map(asks_near_the_day, pair)):
                 continue
             stated = [answer is None or not words_lacking(answer, [one]) for one in pair]
             if answer is None or stated[0] != stated[1]:

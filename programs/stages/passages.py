@@ -126,14 +126,16 @@ class PassageReading:
             raise SearchError(error.cause, error.message) from error
         if not further or not found:
             return found
+        read, own = found, self.documents is not None and self.documents.own_prompts
         try:
             led_to = await searched(self.retriever, expanded(query, found), len(found) + further, number)
-            months = [await searched(self.retriever, one, further, number) for one in months_asked(query, asked.text)]
+            read = merged([[*found, *led_to]], len(found) + further)
+            months = months_asked(query, asked.text) if own else []
+            brought = merged([await searched(self.retriever, one, further, number) for one in months])
         except CallError as error:
-            note("retrieve", error.cause, error.message, "read what the first search found", number)
-            return found
-        read = merged([[*found, *led_to]], len(found) + further)
-        return merged([[*read, *merged(months)]], len(read) + further)
+            note("retrieve", error.cause, error.message, "read what was found before", number)
+            return read
+        return merged([[*read, *brought]], len(read) + further)
 
     async def translated(self, query: str, found: Sequence[Hit], number: int | None = None) -> str | None:
         """A query in the language of documents of one's own, where what it found is in another one than it is."""

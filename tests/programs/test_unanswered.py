@@ -13,15 +13,17 @@ from fixtures.choosers import chooser
 from fixtures.replies import Replies
 
 import keqa
-from keqa.errors import NotInDocumentsError, StageError
+from keqa.errors import NotInDocumentsError, RetrievalError, StageError
 from keqa.programs import today
 from keqa.programs.calls.ask import predict
 from keqa.programs.calls.errors import UnansweredError
 from keqa.programs.calls.session import within
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import FoundQuiz, MissingQuiz, Statement, Unanswered, Written
+from keqa.programs.stages.documents import contradicting
+from keqa.programs.stages.picking import unjudged
 from keqa.programs.unanswered import lines_of, listed, message_of, without_guess
-from keqa.retrievers.base import Passage, Place
+from keqa.retrievers.base import Hit, Passage, Place
 
 MERIDIAN = "Who is the CFO of Meridian Rail?"
 SALARY = "What is the salary of Jonas Albrecht?"
@@ -633,9 +635,40 @@ def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, d
         "2026-12-10",
         [f"{asked} {one}" for one in months],
     )
+    found = program.retriever.search
+
+    def search(query, k):
+        if query.endswith(months[1]):
+            raise RetrievalError("down")
+        return found(query, k)
+
+    program.retriever.search = search
+    program.retriever.found[program.retriever.queries[1]] = [1]
+    record = program(asked).record
+    assert (record.answer, record.degradations[-1].action) == ("2026-12-10", "read what was found before")
+    searches = len(program.retriever.queries)
+    program.retriever.search = found
+    program("What is the current board meeting fee?")
     program.unanswered = "guess"
     program(asked)
-    assert len(program.retriever.queries) == 6
+    assert not [one for one in program.retriever.queries[searches:] if one.endswith(months)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "text", "other", "contested"),
+    [
+        ("When is the next board meeting?", "2026-12-10", "Board meeting: {}", "2026-01-10", False),
+        ("When is the next board meeting?", "12 May 2026", "Board meeting: {}", "9 June 2026", False),
+        ("下次董事会会议是什么时候？", "2026年12月10日", "董事会会议：{}", "2025年12月10日", False),
+        ("When is the next audit?", "2026-12-10", "The next audit is on {}.", "2026-12-12", True),
+        ("What is next year's club fee?", "20", "On 2027-01-01 the club fee is {}.", "25", True),
+        ("When does the current office lease end?", "2027-05-31", "The office lease ends {}.", "2028-05-31", True),
+        ("Which version is next?", "1.2.10", "The next version is {}.", "1.2.11", True),
+    ],
+)
+def test_days_of_several_meetings_are_no_contradiction_and_other_values_are(asked, answer, text, other, contested):
+    passages = unjudged([Hit(Passage(one, "", text.format(one)), 1.0) for one in (answer, other)])
+    assert bool(contradicting(asked, passages, answer)) is contested
 
 
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
