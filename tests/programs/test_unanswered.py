@@ -116,6 +116,7 @@ def test_documents_in_another_language_are_searched_in_theirs(own, asked, passag
     [
         (["vessel", "departs"], "at nine", "fully", 2, "at nine"),
         # A judge that does not agree, or says nothing, and words that the passages lack, of which none is asked.
+        (["vessel", "departs"], "at nine", "partially", 2, None),
         (["vessel", "departs"], "at nine", "no", 2, None),
         (["vessel", "departs"], "at nine", "", 2, None),
         (["vessel", "departs"], "at ten", "fully", 2, None),
