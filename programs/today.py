@@ -48,7 +48,7 @@ def depends_on_the_day(question: str) -> bool:
 
 
 def asks_near_the_day(question: str) -> bool:
-    """Whether a day near today is asked for, as by “the next meeting”, so that the date tells which of several."""
+    """Whether a day near today is asked for, as by “the next meeting”, so that dates decide between several."""
     return _IS_NEAR.search(question) is not None
 
 

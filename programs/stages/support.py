@@ -146,8 +146,7 @@ async def support_of(
             return False, why
     else:
         why = "its words prove nothing"
-    asked: dict[str, Any] = {"passage": "\n\n".join(passages), "answer": answer}
-    asked["question"] = dated(question, judge)
+    asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": dated(question, judge), "answer": answer}
     try:
         found = (await ask(judge, "judge_support", number, **asked)).support
     except CallError as error:
