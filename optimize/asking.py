@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any, NamedTuple, Self
 
 import dspy
@@ -183,7 +184,7 @@ class Asking:
 
     def trial(self, program: Program, name: str, examples: Sequence[Example]) -> Trial:
         scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}"))
-        return Trial(name, sum(scores) / len(scores), scores)
+        return Trial(name, fmean(scores), scores)
 
 
 def _steps(program: Program, made: Sequence[Call]) -> tuple[Step, ...]:

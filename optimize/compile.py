@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -343,7 +344,7 @@ class Steps:
         """A candidate, where it is better; or, unless it has to be, where it is not worse beyond chance."""
         scores, trial = self.report.after, self._score(candidate, name)
         if only_better:
-            kept = trial.score > sum(scores) / len(scores)
+            kept = trial.score > fmean(scores)
         else:
             kept = len(scores) < 2 or paired_bootstrap(trial.scores, scores).high >= 0
         if not kept:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
+from math import fsum
+from statistics import fmean
 from typing import Any, NamedTuple, Self
 
 from keqa.data.example import Example
@@ -59,7 +61,7 @@ def too_few(*questions: Sequence[Example]) -> bool:
 
 def as_good(one: Sequence[float], best: Sequence[float]) -> bool:
     """Whether scores are at most a standard error, by the paired bootstrap, and two hundredths below the best."""
-    lead = (sum(best) - sum(one)) / len(best)
+    lead = (fsum(best) - fsum(one)) / len(best)
     if lead <= 0 or lead > _WORTH:
         return lead <= 0
     behind = paired_bootstrap(best, one) if len(best) > 1 else None
@@ -94,7 +96,7 @@ class Tried(NamedTuple):
     @property
     def score(self) -> float:
         """Their mean, by which ways are compared."""
-        return sum(self.scores) / len(self.scores)
+        return fmean(self.scores)
 
     @property
     def objective(self) -> float:
@@ -180,7 +182,7 @@ class Ways:
         names = ("score", "calls", "retrievals", "tokens")
         ways = [
             {"settle": one.way, "is": TITLES[one.way], **{name: getattr(one.point, name) for name in names}}
-            | ({"training_score": sum(one.trained) / len(one.trained)} if one.trained else {})
+            | ({"training_score": fmean(one.trained)} if one.trained else {})
             for one in self.tried
         ]
         return {"ways": ways, "kept": self.kept.way, "why": self.why}

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import fmean
 from typing import Any, Self
 
 import dspy
@@ -273,7 +274,7 @@ class Tuning:
         scores = tuple(trace.score for trace in traces)
         costs = [trace.record.cost for trace in traces if trace.record is not None]
         searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
-        tokens, score = sum(one.total.tokens for one in costs) / count, sum(scores) / count
+        tokens, score = sum(one.total.tokens for one in costs) / count, fmean(scores)
         objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
         return Point(choice, score, searches, objective, scores, replies, tokens)
 

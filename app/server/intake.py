@@ -1,6 +1,7 @@
 """Documents that come by the page: checked, put into the folder that was indexed, and added to the index."""
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +18,8 @@ from keqa.storage.redaction import visible_line
 
 _LONGEST = 200
 """Bytes that the name of a document may have."""
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|(?:com|lpt)\d) *(?:\.|$)", re.IGNORECASE)
+"""Names that lead to a device on Windows, whatever ending they have."""
 _MOST_FILES = 10_000
 _AGAIN, _PAUSE = 20, 0.5
 
@@ -39,10 +42,11 @@ class Intake:
 
     def _check(self, name: str, content: bytes) -> None:
         size = len(name.encode("utf-8", "surrogatepass"))
-        # On Windows, a colon or a device name leads elsewhere; nobody sees where a name that turns its writing ends.
+        # On Windows, a colon leads elsewhere; nobody sees where a name that turns its writing ends.
         plain = name == visible_line(name).strip() and not set(name) & set('/\\:*?"<>|') and not name.startswith(".")
-        if not name or not plain or size > _LONGEST or Path(name).is_reserved():
-            message = f'its name has a path, one of :*?"<>|, more than {_LONGEST} bytes, or is that of a hidden file'
+        if not name or not plain or size > _LONGEST or _DEVICE.match(name):
+            strange = f'a path, one of :*?"<>|, more than {_LONGEST} bytes'
+            message = f"its name has {strange}, or is that of a hidden file or a device"
             raise ProblemError(400, message, param="name")
         if Path(name).suffix.lower() not in DOCUMENTS:
             raise ProblemError(415, f"documents are {', '.join(self.kinds)}", param="name")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from statistics import fmean
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.records import RunLine
@@ -198,7 +199,7 @@ def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]
         members = (quiz.samples[member].probability for member in quiz.clusters[first].members)
         if known := [probability for probability in members if probability is not None]:
             seen.add(name)
-            yield quiz.consistency, sum(known) / len(known)
+            yield quiz.consistency, fmean(known)
 
 
 def scores_over(name: str, facet: Facet, entries: Sequence[Entry]) -> Figure | None:

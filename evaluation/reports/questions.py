@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, get_args
 
 from pydantic import TypeAdapter
@@ -218,7 +219,8 @@ def measure(name: str, lines: Sequence[QuestionRow]) -> float | None:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    # As sum adds, tables of two versions of Python would differ in their last digits.
+    return fmean(values) if values else None
 
 
 def _mean_of(name: str, lines: Sequence[QuestionRow]) -> float | None:
@@ -240,7 +242,7 @@ MEASURES: dict[str, Callable[[Sequence[QuestionRow]], float | None]] = {
     **{name: partial(_mean_of, name) for name in NUMBERS},
     "seconds p50": partial(_percentile, 50),
     "seconds p95": partial(_percentile, 95),
-    "total seconds": lambda lines: sum(line.seconds for line in lines),
+    "total seconds": lambda lines: math.fsum(line.seconds for line in lines),
     "parse failures": lambda lines: float(unparsed(lines)),
     "quiz retrieval ratio": lambda lines: mean([one for line in lines for _, one in line.searched]),
 }

@@ -146,6 +146,7 @@ def test_a_document_is_added_and_the_next_question_sees_it(serve, server, folder
         ("a\nb.txt", b"x", {}, 400),
         ("\u202etxt.exe.txt", b"x", {}, 400),
         ("a" * 300 + ".txt", b"x", {}, 400),
+        ("Nul.tar.txt", b"x", {}, 400),
         ("a.exe", b"x", {}, 415),
         ("a", b"x", {}, 415),
         ("secrets.yml", b"x: 1", {}, 415),

@@ -273,6 +273,6 @@ def test_bytes_are_counted_as_files_and_lines_are_read_in_another_thread_too(tmp
     with ThreadPoolExecutor(1) as pool:
         assert len(pool.submit(list, corpus).result()) >= 1000
     done = [done for done, _ in reported]
-    # The files, each when it is begun, then the records a hundred at a time.
+    # The files, each when it is begun, then the records a hundred at a time, or as many as Python unpacks at once.
     assert (done[:3], done[-1], done) == ([0, 20, 1620], in_all, sorted(done))
-    assert (len(set(done)) > 8, {total for _, total in reported}) == (True, {in_all})
+    assert (len(set(done)) > 6, {total for _, total in reported}) == (True, {in_all})
