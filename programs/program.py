@@ -44,7 +44,7 @@ from keqa.programs.prediction import (
     with_supporting_sentences,
 )
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.programs.saved_settings import OWN, read_values, settings_of
+from keqa.programs.saved_settings import is_own, read_values, settings_of
 from keqa.programs.stage import FollowUp, RecordBuilder, RoleLMs, Stage, keeping_lms
 
 if TYPE_CHECKING:
@@ -441,7 +441,8 @@ class Program(SharingLMs, Stage):
         if saved["method"] != own["method"]:
             raise ConfigurationError(f"the state is that of a {saved['method']!a:.80}, and this is a {own['method']!a}")
         values = named_values(saved["values"], "the settings of a state")
-        given = {name: getattr(self, name) for name, value in own["values"].items() if value == OWN == values.get(name)}
+        both = [name for name, value in own["values"].items() if is_own(value) and is_own(values.get(name))]
+        given = {name: getattr(self, name) for name in both}
         before = {name: predictor.signature for name, predictor in self.named_predictors()}
         found = read_values(self.Settings, values, given, method=type(self).__name__)
         self.change(**{**found, "workers": self.workers})
