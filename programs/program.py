@@ -421,7 +421,11 @@ class Program(SharingLMs, Stage):
         lacks, the program is what it was before.
         """
         found = dict(named_values(state, f"the state of {type(self).__name__}"))
-        settings = found.pop(SETTINGS, None)
+        if (settings := found.pop(SETTINGS, None)) is None:
+            raise ConfigurationError(
+                f"the state is none of a {type(self).__name__}: it has no settings. That of a module around a program "
+                "is loaded into such a module"
+            )
         for program in (self.deepcopy(), self):
             program.take(settings, whole=True)
             program.load_parts(found, {name: part for name, part in program.named_parameters() if name != SETTINGS})

@@ -78,6 +78,11 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(wrap, saved, l
     assert program.dump_state() == before
 
 
+def test_the_state_of_a_module_around_a_program_is_named_as_such():
+    with pytest.raises(ConfigurationError, match="the state is none of a KEQA: it has no settings"):
+        KEQA(None).load_state(Nesting(KEQA(None)).dump_state())
+
+
 def test_a_gate_comes_along_with_its_question(scripted):
     asking = KEQA(None, gate=ConfidenceGate())
     asking.examination.confidence.state.demos = [dspy.Example(quiz="q")]
