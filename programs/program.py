@@ -243,7 +243,7 @@ class Program(SharingLMs, Stage):
         """Answer a checked question; see `Session` for how."""
         from keqa.signatures.chat_format import adapter
 
-        session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
+        session = Session(self.bound, blocking, self._lms_in_use(), provisional=self.abstention is not None)
         session.count_steps(self.named_predictors())
         story, failure, given = RecordBuilder(question=asked.question), None, asked
         with within(session=session, given=given.question), dspy.context(adapter=dspy.settings.adapter or adapter()):
@@ -271,12 +271,8 @@ class Program(SharingLMs, Stage):
         """A follow-up made to stand alone by a stage of no program: it learns nothing and is not saved."""
         stage = FollowUp(self.bound)
         stage.rewrite.fixed = self.demonstrations
-        if self._lms.value is not None:
-            stage.bind_lms(self._lms.value)
-        # What the predictors have counts, as a parent's `set_lm` reaches them alone; where they have several, there is
-        # no one of them.
-        with suppress(ValueError):
-            stage.rewrite.set_lm(self.get_lm())
+        if (lms := current().lms) is not None:
+            stage.bind_lms(lms)
         current().count_steps([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
         text = await stage.run(asked.question, asked.history, self.max_question_chars)
         if text != asked.question:
@@ -352,6 +348,18 @@ class Program(SharingLMs, Stage):
         if any(lm is not first for lm in found):
             raise ValueError("the predictors of the task have several language models, so there is no one to return")
         return first
+
+    def _lms_in_use(self) -> RoleLMs | None:
+        """The language models by role, with the task's that the predictors have: a parent's `set_lm` reaches no more.
+
+        Where the predictors have several, there is no one of them.
+        """
+        bound, task = self.lms, None
+        with suppress(ValueError):
+            task = self.get_lm()
+        if task is None or task is getattr(bound, "task", None):
+            return bound
+        return Roles(task, task, task, getattr(bound, "boundary", None))
 
     def named_sub_modules(self, type_: Any = None, skip_compiled: bool = False) -> Iterator[tuple[str, Any]]:
         """As DSPy's, without the candidates on other language models that an optimizer may have left with a program."""
