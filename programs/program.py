@@ -463,7 +463,7 @@ class Program(SharingLMs, Stage):
         if added and not whole:
             raise ConfigurationError(
                 f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
-                "same settings, such as gate=… or reason=…, before its state is loaded"
+                "same settings, such as gate=…, draft=…, cite=… or reason=…, before its state is loaded"
             )
 
 

@@ -60,7 +60,7 @@ NEITHER = "saved without a utility reference, and this program has one"
             Nesting,
             lambda: KBM(None, reason=True),
             lambda: KBM(None),
-            "other prompts than .* gate=… or reason=…",
+            "other prompts than .* gate=…, draft=…, cite=… or reason=…",
         ),
         (
             Nesting,
