@@ -19,13 +19,9 @@ class FactSheet(dspy.Module):
 
     def forward(self, questions: list[str]) -> dspy.Prediction:
         """Return one line a question; what has no answer says so."""
-        outcomes = self.ask.answer_many(questions)
-        return dspy.Prediction(
-            lines=[
-                f"{question} {outcome.answer or 'not known'}"
-                for question, outcome in zip(questions, outcomes, strict=True)
-            ]
-        )
+        # They come in the order in which they finish.
+        outcomes = sorted(self.ask.answer_many(questions), key=lambda outcome: outcome.position)
+        return dspy.Prediction(lines=[f"{outcome.item} {outcome.answer or 'not known'}" for outcome in outcomes])
 
 
 testbed = keqa.Testbed()

@@ -65,10 +65,13 @@ class Compiled(ModuleWrapper[P]):
     """The language model that reflected, whose key must not be saved."""
     folder: Path | None = None
     """Where finished work is kept; None where it was a temporary one."""
-    nested: Program | None = None
-    """The compiled program within a module; None where it is `program` itself."""
     lm_folders: Mapping[str, Path] = MappingProxyType({})
     """Where the fine-tuned language models of this process are, by role."""
+
+    @property
+    def nested(self) -> Program | None:
+        """The compiled program within a module; None where it is `program` itself."""
+        return None if isinstance(self.program, Program) else _nested(self.program)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
         """Save the program with the report, and `about` with it; `keqa.load` reads it. Of a module, the one within it.
@@ -152,7 +155,7 @@ def compile_program(
         options |= {"folder": folder, "out": out, "metric": metric, "progress": progress, "before_first": before_first}
         within = compile_program(_nested(program), trainset, valset, **options)
         beside = {name: getattr(within, name) for name in ("report", "reflection_lm", "folder", "lm_folders")}
-        return Compiled(_containing(program, within.program), nested=within.program, **beside)
+        return Compiled(_containing(program, within.program), **beside)
     try:
         wanted = Options(**options)
     except TypeError as error:

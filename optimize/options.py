@@ -25,6 +25,8 @@ UNREFLECTING = ("bootstrap", "finetune", "none")
 
 _UNFIT = {
     "Ensemble": "it joins programs and learns nothing: compile each, and join them afterwards",
+    "BootstrapFewShotWithOptuna": "it ends where a predictor is shown nothing; use BootstrapFewShotWithRandomSearch",
+    "InferRules": "it writes into the class of a prompt, which all programs of the process share; use GEPA or MIPROv2",
     "KNNFewShot": "it replaces how a program is called, and what it finds cannot be saved; use BootstrapFewShot",
     "LabeledFewShot": "it shows whole questions to the predictors of single steps; use BootstrapFewShot",
     "BootstrapFinetune": "it changes language models and not prompts: optimizer='finetune' does so, and is resumable",

@@ -60,8 +60,9 @@ def as_metric(metric: Any, *sets: Any) -> Correctness:
     """A metric in the form that compiling takes; one of DSPy's gets the examples of the sets as they were given."""
     if isinstance(metric, DspyMetric):
         return metric
-    # A module that scores, such as dspy.evaluate.SemanticF1, is called through parameters of no name.
-    called = getattr(metric, "forward", metric)
+    # A module that scores, such as dspy.evaluate.SemanticF1, is called through parameters of no name; DSPy warns
+    # where its `forward` is looked at as where it is called.
+    called = object.__getattribute__(metric, "forward") if hasattr(type(metric), "forward") else metric
     try:
         signature = inspect.signature(called)
     except (TypeError, ValueError):

@@ -194,6 +194,8 @@ def _settings(program: Program) -> dict[str, Any]:
             found[name] = None if chooser is None else _chooser(chooser)
         if found["similarity"] == OWN:
             found["similarity"] = similarity_fingerprint(program.selection.similarity)
+    if found.get("model") == OWN:
+        found["model"] = program.model.spec()
     off = {name for name, usual in _LATER.items() if found.get(name) == usual}
     return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER | off}
 

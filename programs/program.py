@@ -44,7 +44,7 @@ from keqa.programs.prediction import (
     with_supporting_sentences,
 )
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.programs.saved_settings import OWN, read_values, settings_of
+from keqa.programs.saved_settings import is_own, read_values, settings_of
 from keqa.programs.stage import FollowUp, RecordBuilder, RoleLMs, Stage, keeping_lms
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class Program(SharingLMs, Stage):
         """Answer a checked question; see `Session` for how."""
         from keqa.signatures.chat_format import adapter
 
-        session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
+        session = Session(self.bound, blocking, self._lms_in_use(), provisional=self.abstention is not None)
         session.count_steps(self.named_predictors())
         story, failure, given = RecordBuilder(question=asked.question), None, asked
         with within(session=session, given=given.question), dspy.context(adapter=dspy.settings.adapter or adapter()):
@@ -271,12 +271,8 @@ class Program(SharingLMs, Stage):
         """A follow-up made to stand alone by a stage of no program: it learns nothing and is not saved."""
         stage = FollowUp(self.bound)
         stage.rewrite.fixed = self.demonstrations
-        if self._lms.value is not None:
-            stage.bind_lms(self._lms.value)
-        # What the predictors have counts, as a parent's `set_lm` reaches them alone; where they have several, there is
-        # no one of them.
-        with suppress(ValueError):
-            stage.rewrite.set_lm(self.get_lm())
+        if (lms := current().lms) is not None:
+            stage.bind_lms(lms)
         current().count_steps([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
         text = await stage.run(asked.question, asked.history, self.max_question_chars)
         if text != asked.question:
@@ -353,6 +349,18 @@ class Program(SharingLMs, Stage):
             raise ValueError("the predictors of the task have several language models, so there is no one to return")
         return first
 
+    def _lms_in_use(self) -> RoleLMs | None:
+        """The language models by role, with the task's that the predictors have: a parent's `set_lm` reaches no more.
+
+        Where the predictors have several, there is no one of them.
+        """
+        bound, task = self.lms, None
+        with suppress(ValueError):
+            task = self.get_lm()
+        if task is None or task is getattr(bound, "task", None):
+            return bound
+        return Roles(task, task, task, getattr(bound, "boundary", None))
+
     def named_sub_modules(self, type_: Any = None, skip_compiled: bool = False) -> Iterator[tuple[str, Any]]:
         """As DSPy's, without the candidates on other language models that an optimizer may have left with a program."""
         for name, part in super().named_sub_modules(type_, skip_compiled):
@@ -421,7 +429,11 @@ class Program(SharingLMs, Stage):
         lacks, the program is what it was before.
         """
         found = dict(named_values(state, f"the state of {type(self).__name__}"))
-        settings = found.pop(SETTINGS, None)
+        if (settings := found.pop(SETTINGS, None)) is None:
+            raise ConfigurationError(
+                f"the state is none of a {type(self).__name__}: it has no settings. That of a module around a program "
+                "is loaded into such a module"
+            )
         for program in (self.deepcopy(), self):
             program.take(settings, whole=True)
             program.load_parts(found, {name: part for name, part in program.named_parameters() if name != SETTINGS})
@@ -441,7 +453,8 @@ class Program(SharingLMs, Stage):
         if saved["method"] != own["method"]:
             raise ConfigurationError(f"the state is that of a {saved['method']!a:.80}, and this is a {own['method']!a}")
         values = named_values(saved["values"], "the settings of a state")
-        given = {name: getattr(self, name) for name, value in own["values"].items() if value == OWN == values.get(name)}
+        both = [name for name, value in own["values"].items() if is_own(value) and is_own(values.get(name))]
+        given = {name: getattr(self, name) for name in both}
         before = {name: predictor.signature for name, predictor in self.named_predictors()}
         found = read_values(self.Settings, values, given, method=type(self).__name__)
         self.change(**{**found, "workers": self.workers})
@@ -450,7 +463,7 @@ class Program(SharingLMs, Stage):
         if added and not whole:
             raise ConfigurationError(
                 f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
-                "same settings, such as gate=… or reason=…, before its state is loaded"
+                "same settings, such as gate=…, draft=…, cite=… or reason=…, before its state is loaded"
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import check
-from keqa.programs.gates import saved_gate
+from keqa.programs.gates import BoundaryGate, saved_gate
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.embedding import is_built_in, portable
 from keqa.programs.settings import CHOOSERS, Settings
@@ -16,6 +16,8 @@ from keqa.programs.stages.selection import lexical_similarity
 
 OWN = "own"
 """Stands for a part that is code of the user's: it cannot be written down and has to be given again."""
+_JUDGING = ("model", *CHOOSERS)
+"""Boundary models and choosers."""
 
 
 def settings_of(program: Any) -> dict[str, Any]:
@@ -34,15 +36,21 @@ def _written(name: str, value: Any) -> Any:
     if name == "gate" and value is not None:
         if type(value) is not saved_gate(type(value).__name__):
             return OWN
+        named = isinstance(value, BoundaryGate)
         return {
             "kind": type(value).__name__,
-            **{one.name: _written("", getattr(value, one.name)) for one in fields(value)},
+            **{one.name: _written(one.name if named else "", getattr(value, one.name)) for one in fields(value)},
         }
+    if name in _JUDGING and value is not None and not type(value).__module__.startswith("keqa."):
+        return OWN
     # A part that is more than a value says itself what it is.
     written = getattr(value, "written", None)
-    if name in CHOOSERS and value is not None and not callable(written):
-        return OWN
     return written() if callable(written) else value
+
+
+def is_own(written: Any) -> bool:
+    """Whether a setting as it is written stands for code of the user's, or for a gate that judges by such code."""
+    return bool(written == OWN or (isinstance(written, Mapping) and written.get("model") == OWN))
 
 
 def read_values(
@@ -62,9 +70,9 @@ def read_values(
         found.pop("gate", None)
     found = {name: value for name, value in found.items() if name not in given and (name, value) != ("threshold", None)}
     for name, value in found.items():
-        if value == OWN and name in ("gate", "similarity", *CHOOSERS):
+        if is_own(value) and name in ("gate", "similarity", *_JUDGING):
             raise ConfigurationError(f"the program was compiled with a {name} of your own; give it again as {name}=…")
-    for part in ("model", *CHOOSERS):
+    for part in _JUDGING:
         if isinstance(found.get(part), str):
             raise ConfigurationError(f"a saved {method} holds its {part}, and opens no file")
     if found.get("similarity") is not None:

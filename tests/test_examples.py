@@ -16,7 +16,11 @@ PRINTED = {
     "compile_a_program.py": ["plain: F1 ", "compiled: F1 ", "Read the runs with: keqa compare "],
     "dspy_compatibility.py": ["40 of 40 uses are OK"],
     # Questions asked at once share batches as time has it, which may move a draw: who is asked counts here.
-    "inside_a_module.py": ["In which country is Harton? ", "exact match: "],
+    "inside_a_module.py": [
+        "In which country is Harton? ",
+        "Who was born earlier, Flora Isvik or Tessa Talvik? Tessa Talvik",
+        "exact match: ",
+    ],
     "own_documents.py": [
         "140 passages",
         "Answer: Salmouth",

@@ -13,6 +13,8 @@ from keqa.programs.boundary.light import BoundaryError, BoundaryModel
 from keqa.programs.gate import IF_ANY, Draws, NamedGate, Verdict, reaches
 from keqa.programs.records import Degradation, fraction_text
 
+_NEEDED = ("judge", "reads", "uses_probabilities", "written", "spec")
+
 
 def _model(value: Any) -> BoundaryModel:
     """A boundary model, from its file or its JSON values where it is not made yet."""
@@ -20,8 +22,8 @@ def _model(value: Any) -> BoundaryModel:
         return read_model(value)  # type: ignore[arg-type]
     if isinstance(value, Mapping):
         return model_from(value)
-    if isinstance(value, type) or not all(hasattr(value, name) for name in ("judge", "reads", "written", "spec")):
-        raise ValueError("keqa boundary train makes the file of one")
+    if isinstance(value, type) or not all(hasattr(value, name) for name in _NEEDED):
+        raise ValueError(f"keqa boundary train makes the file of one, and one of your own has {', '.join(_NEEDED)}")
     return value  # type: ignore[no-any-return]
 
 

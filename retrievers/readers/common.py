@@ -327,7 +327,7 @@ def csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[s
 def malformed(error: Exception) -> str:
     """What is wrong with some JSON: its form, its depth, or a number of thousands of digits."""
     if isinstance(error, json.JSONDecodeError):
-        return f"malformed JSON ({error.msg} at column {error.colno})"
+        return f"malformed JSON ({error.msg.removesuffix(' at')} at column {error.colno})"
     return f"malformed JSON ({error})"
 
 

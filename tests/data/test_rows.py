@@ -47,11 +47,12 @@ def test_a_list(tmp_path, text):
 
 
 def test_lines_in_the_place_of_a_list(write_json):
-    path = write_json("a.json", '\n{"a": 1}\n{"a": \n\n{"a": 2}\n')
+    path = write_json("a.json", '\n{"a": 1}\n{"a": \n\n{"a": 2}\n{"a": "b\n')
     assert described(json_list(path)) == [
         (2, "line", {"a": 1}),
         (3, "line", "malformed JSON (Expecting value at column 6)"),
         (5, "line", {"a": 2}),
+        (6, "line", "malformed JSON (Unterminated string starting at column 7)"),
     ]
 
 

@@ -271,6 +271,8 @@ def test_what_holds_no_question_is_refused_before_anything_is_begun(refused, giv
         ({"optimizer": "gepa", "reflection_lm": LM, "budget": "huge"}, "the budget must be one of light"),
         ({"optimizer": dspy.LabeledFewShot(k=2)}, "keqa.compile cannot use LabeledFewShot: it shows whole questions"),
         ({"optimizer": dspy.Ensemble()}, "keqa.compile cannot use Ensemble: it joins programs"),
+        ({"optimizer": dspy.InferRules(metric=None)}, "cannot use InferRules: it writes into the class of a prompt"),
+        ({"optimizer": dspy.BootstrapFewShotWithOptuna(None)}, "cannot use BootstrapFewShotWithOptuna: it ends where"),
         ({"optimizer": dspy.BootstrapFinetune()}, "cannot use BootstrapFinetune: it changes language models"),
         ({"optimizer": dspy.BootstrapFewShot(), "budget": 3}, r"give budget to BootstrapFewShot\(\.\.\.\) itself"),
         *(

@@ -376,12 +376,16 @@ def test_a_program_is_compiled_within_its_module(setting, as_dspy, tmp_path):
     found = keqa.compile(parent, as_dspy(world.train), as_dspy(world.val), reference=False, tuning=False)
     assert type(found.program) is Parent
     inside = found.program.parts["ask"][0]
-    assert len(inside.answering.answer.demos) == len(found.nested.answering.answer.demos) > 0
+    assert found.nested is inside
+    assert found.deepcopy().nested is not inside
+    assert len(inside.answering.answer.demos) > 0
     assert world.program.answering.answer.demos == []
     assert inside.answering.answer.lm is world.lm
     assert found(question=world.val[0].question).said == "Ann Spouse6"
+    inside.tries = 4
     found.save(tmp_path / "program")
     loaded = keqa.load(tmp_path / "program", None)
+    assert loaded.tries == 4
     assert len(loaded.answering.answer.demos) == len(inside.answering.answer.demos)
 
 

@@ -65,6 +65,13 @@ def test_a_metric_of_dspys_gets_the_users_example(metric, score):
     assert found("Ann Lee", ["Ann"], "short", ()) == f1("Ann Lee", ["Ann"], "short", ())
 
 
+def test_a_module_that_scores_is_not_reported_as_called_wrongly(monkeypatch):
+    warned = []
+    monkeypatch.setattr("dspy.primitives.module.logger.warning", warned.append)
+    as_metric(Judge(), [GIVEN])
+    assert warned == []
+
+
 def test_a_metric_of_dspys_gets_the_fields_of_a_mapping():
     mapping = {"question": "Who?", "answer": ["Ann Lee", "Ann"], "weight": 0.5, "base": "a name of DSPy's"}
     assert score_of(as_metric(without_trace, [mapping]), as_example(mapping), ANSWER) == 0.5

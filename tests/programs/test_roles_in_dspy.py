@@ -10,6 +10,8 @@ from fixtures.replies import Replies
 
 import keqa
 from keqa.programs import KEQA
+from keqa.programs.boundary import PromptedModel
+from keqa.programs.gates import BoundaryGate
 
 TASK_KEY, JUDGE_KEY = "sk-task-0123456789", "sk-judge-0123456789"
 OF_THE_TASK = {"DecomposeQuestion", "AnswerQuiz", "AnswerWithKnowledge", "Summarize"}
@@ -49,6 +51,18 @@ def test_a_nested_program_asks_its_own_language_models(engines, nesting, change,
         nesting.save(tmp_path / "parent.json")
         nesting.load(tmp_path / "parent.json", allow_unsafe_lm_state=True)
     check(nesting, engines)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_language_model_that_a_parent_sets_judges_the_boundary_as_well(scripted, engines, retriever, before):
+    roles = keqa.Roles(*[engines[0][0]] * 3) if before else None
+    nesting = Nesting(KEQA(retriever("text"), lms=roles, gate=BoundaryGate(PromptedModel())))
+    replies = REPLIES | {"JudgeKnowledge": {"mastery": True, "certainty": True}, "AnswerQuiz": {"answer": "Ann"}}
+    lm, engine = scripted(Replies(**replies))
+    nesting.set_lm(lm)
+    assert nesting(question="Who is it?").answer == "Ann"
+    assert engine.count["JudgeKnowledge"] == 1
+    assert not engines[0][1].calls
 
 
 @pytest.mark.parametrize(

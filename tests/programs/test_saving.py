@@ -20,7 +20,8 @@ import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs import saving as files
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.baselines import KBM, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
+from keqa.programs.boundary import Judgement
 from keqa.programs.boundary.chooser import Choice
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import (
@@ -39,7 +40,7 @@ from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, compilable, load_class, made, name_of
-from keqa.programs.saved_settings import OWN, settings_of
+from keqa.programs.saved_settings import is_own, settings_of
 from keqa.programs.saving import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
@@ -180,10 +181,28 @@ class OwnChooser:
         return Choice("draft", (self.right, 1 - self.right)[: len(seen.answers)])
 
 
+class OwnBoundary:
+    """A boundary model that is code of the user's."""
+
+    reads, uses_probabilities = "quiz", False
+
+    def __init__(self, weight=1):
+        self.weight = weight
+
+    def judge(self, quiz, draws, reference=None):
+        return Judgement(mastery=0.9, certainty=0.9)
+
+    def written(self):
+        return {"weight": self.weight}
+
+    spec = written
+
+
 @pytest.mark.parametrize(
     ("name", "own"),
     [
         ("gate", OwnGate()),
+        ("gate", BoundaryGate(OwnBoundary())),
         ("similarity", lambda triples, sentences: [0.0] * len(sentences)),
         ("chooser", OwnChooser()),
         ("arbiter", OwnChooser()),
@@ -191,7 +210,7 @@ class OwnChooser:
 )
 def test_what_is_code_of_the_users_has_to_be_given_again(name, own, tmp_path):
     program = KEQA(None, tries=3, **{name: own})
-    assert settings_of(program)[name] == OWN
+    assert is_own(settings_of(program)[name])
     keqa.save(program, tmp_path / "program")
     stated = KEQA(None, **{name: own})
     stated.load_state(program.dump_state())
@@ -202,9 +221,26 @@ def test_what_is_code_of_the_users_has_to_be_given_again(name, own, tmp_path):
             load()
 
 
-def test_a_chooser_of_ones_own_is_told_by_what_it_holds():
-    first, same, other = (program_fingerprint(KEQA(None, chooser=OwnChooser(one))) for one in (0.9, 0.9, 0.8))
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda value: KEQA(None, chooser=OwnChooser(value)),
+        lambda value: KEQA(None, gate=BoundaryGate(OwnBoundary(value))),
+        lambda value: KBM(None, model=OwnBoundary(value)),
+    ],
+)
+def test_a_part_of_ones_own_is_told_by_what_it_holds(made):
+    first, same, other = (program_fingerprint(made(one)) for one in (0.9, 0.9, 0.8))
     assert first == same != other
+
+
+def test_a_method_is_loaded_with_a_boundary_model_of_ones_own(tmp_path):
+    own = OwnBoundary()
+    keqa.save(KBM(None, model=own, top_k=3), tmp_path / "program")
+    again = keqa.load(tmp_path / "program", None, model=own)
+    assert (again.top_k, again.model) == (3, own)
+    with pytest.raises(ConfigurationError, match="compiled with a model of your own; give it again as model=…"):
+        keqa.load(tmp_path / "program", None)
 
 
 def test_the_folder_tells_its_story(saved):

@@ -60,7 +60,7 @@ NEITHER = "saved without a utility reference, and this program has one"
             Nesting,
             lambda: KBM(None, reason=True),
             lambda: KBM(None),
-            "other prompts than .* gate=… or reason=…",
+            "other prompts than .* gate=…, draft=…, cite=… or reason=…",
         ),
         (
             Nesting,
@@ -76,6 +76,11 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(wrap, saved, l
     with pytest.raises(ConfigurationError, match=message):
         wrap(program).load_state(wrap(saved()).dump_state())
     assert program.dump_state() == before
+
+
+def test_the_state_of_a_module_around_a_program_is_named_as_such():
+    with pytest.raises(ConfigurationError, match="the state is none of a KEQA: it has no settings"):
+        KEQA(None).load_state(Nesting(KEQA(None)).dump_state())
 
 
 def test_a_gate_comes_along_with_its_question(scripted):
