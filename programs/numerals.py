@@ -5,7 +5,7 @@ import unicodedata
 from decimal import Decimal
 from functools import cache
 
-from keqa.retrievers.readers.document import days_in_iso
+from keqa.retrievers.readers.document import dates_in_iso
 from keqa.retrievers.text import spaced_language, usual_width
 
 # The data of Python lack the second one.
@@ -23,6 +23,9 @@ _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40
 _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
+_THOUSANDS = re.compile(
+    r"(?<![\d.,])(\d{1,3})(?:[.,](\d{1,3}))?(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?![\w-])", re.IGNORECASE
+)
 # The ones, what follows them up to twenty, the tens from twenty on, and how tens and ones are written together.
 _LANGUAGES = (
     (
@@ -79,8 +82,9 @@ _IN_WORDS = re.compile(
 
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
-    text = _words_in_digits(days_in_iso(usual_width(text)))
-    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
+    text = _words_in_digits(dates_in_iso(usual_width(text)))
+    for zeros, large in ((6, _MILLIONS), (3, _THOUSANDS)):
+        text = large.sub(lambda one, zeros=zeros: one[1] + (one[2] or "").ljust(zeros, "0"), text)
     if text.isascii():
         return text
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))
