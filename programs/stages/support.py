@@ -127,7 +127,7 @@ async def support_of(
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
     asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
-    have to have all words of an answer, and the judge has to agree fully.
+    have to have all words of an answer that the question has not, and the judge has to agree fully.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
@@ -142,7 +142,8 @@ async def support_of(
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
         other_words = len({*lacking} - NEGATIONS) > most and any(language_of(one) == language for one in passages)
-        if other_words or (doubted and lacking):
+        # Those of the question stand in nothing that only other words find.
+        if words_lacking(stated, [*passages, asks]) if doubted else other_words:
             return False, why
     else:
         why = "its words prove nothing"

@@ -150,6 +150,18 @@ def test_what_documents_call_otherwise_is_searched_in_other_words(own, words, re
         assert [one.kept for one in quiz.passages] == [True, False]
 
 
+def test_what_other_words_found_may_be_said_in_those_of_the_question(own):
+    said = replies(
+        RewordQuery={"words": '["vessel", "departs"]'},
+        AnswerFromDocuments=lambda i, c: {"answer": "Ships leave at nine." if "Vessel" in i["passages"] else "UNKNOWN"},
+        JudgeSupport={"support": "fully"},
+    )
+    texts = ("The office is open.", "Vessel Aurora departs at nine.")
+    program, _ = own(*texts, reply=said, settle="reading", pick=False, expand=1)
+    program.retriever.found = {"When do ships leave?": [0], "When do ships leave? vessel departs": [1]}
+    assert program("When do ships leave?").answer == "Ships leave at nine."
+
+
 def test_what_passages_speak_of_is_searched_in_no_other_words(own):
     program, engine = own("The harbour office is open in summer.", settle="reading", pick=False, expand=1)
     assert program("When is the harbour office open?").unanswered
