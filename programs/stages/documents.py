@@ -187,6 +187,9 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
+        if answer is None and not spoken_in((first, second), quiz):
+            # They contradict each other on something else, such as the notice of a party, and not on its date.
+            continue
         one_table = answer is None and first.file == second.file != ""
         for pair in disagreements(first, second, quiz, other_words):
             # As in "city: Kiel; fare: 88".

@@ -692,6 +692,13 @@ def test_days_of_several_meetings_are_no_contradiction_and_other_values_are(aske
     assert bool(contradicting(asked, passages, answer)) is contested
 
 
+def test_a_contradiction_on_something_else_is_no_finding():
+    notices = [f"Either party may give notice of {months} months." for months in ("three", "six")]
+    passages = unjudged([Hit(Passage(one, "", one), 1.0) for one in notices])
+    assert contradicting("When is the summer party?", passages, None) == []
+    assert len(contradicting("What notice may a party give?", passages, None)) == 2
+
+
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
     searched = retriever("Ann lives in Isburg.", own=True)
     program = KEQA(searched, lms=keqa.build_roles(dspy.LM("keqa/tiny@0123", engine="litellm")))
