@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.metrics.answers import is_abstention, same_answer, verdict_in
+from keqa.metrics.accuracy import in_one_piece
+from keqa.metrics.answers import is_abstention, same_answer, tokens, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import trained_on_prompts
@@ -38,6 +39,7 @@ from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, RewordQuery, TranslateQuery
 
 _DAY = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|(?:\d{4}年)?\d\d?月\d\d?日)(?!\d)")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
 NO_REPLY = "no reply could be used"
@@ -115,7 +117,8 @@ def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least:
 
 
 def _whole_text(passage: Passage | PassageVerdict) -> str:
-    return " ".join((passage.title, passage.place.heading, passage.text))
+    place = passage.place
+    return " ".join((passage.title, place.heading, place.date[:4], passage.text))
 
 
 def answers_quiz(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: Sequence[str]) -> bool:
@@ -152,23 +155,35 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
     Its names and numbers tell, and then its other words. Where that is nothing, as of a mere yes or no, those about the
-    quiz; None where it is unknown which they are.
+    quiz, and those with most of its words; None where it is unknown which they are.
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     # In one writing, so that words of one passage are those of another.
     answer, *texts = map(in_digits, (answer, *(other_numbers_left_out(answer, _whole_text(one)) for one in passages)))
+    for day in _DAY.findall(answer):
+        # One that stands nowhere was worked out: the year of another one has nothing to do with it.
+        answer = answer if any(day in text for text in texts) else answer.replace(day, " ")
     left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
     left = {word for word in left if not verdict_in(word)}
-    names = {word for name in names_of(f": {answer}") for word in name}
+    # The first word of an answer has a capital, whatever it is.
+    capitals = {word.casefold() for text in texts for word in _LETTERS.findall(text) if word[0].isupper()}
+    names = capitals.intersection(word for name in names_of(f": {answer}") for word in name)
     first = {word for word in left if word in names or any(map(str.isdigit, word))} or left
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
-    found, asked = [] if left else about, content_words(quiz)
+    apart = [not in_one_piece(tokens(answer), tokens(text)) for text in texts]
+    asked = content_words(quiz)
+    shared = [sum(stands_in(word, words_of(_whole_text(one))) for word in asked) for one in passages]
+    nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
+    found = [] if left else [*{*about, *nearest}]
     while left:
         wanted = left & first or left
-        best = min(range(len(texts)), key=lambda place: (len(wanted & lacking[place]), place not in about))
-        # Two passages may have halves of what is one word of the answer, and any may have one that is no name.
-        by_chance = left.isdisjoint(first) and len(left - lacking[best]) == 1
-        if wanted <= lacking[best] or (by_chance and not any(stands_in(word, words_of(texts[best])) for word in asked)):
+        missing = [(len(wanted & lacks), place not in about, len(left & lacks)) for place, lacks in enumerate(lacking)]
+        best = min(range(len(texts)), key=lambda place: (missing[place], apart[place]))
+        brought = left - lacking[best]
+        # Any passage may have a word that is no name, and those of other files a number.
+        near = {passages[place].place.file for place in found} if any(map(str.isdigit, "".join(brought))) else set()
+        by_chance = found and len(brought) == 1 and names.isdisjoint(brought) and passages[best].place.file not in near
+        if wanted <= lacking[best] or (by_chance and best not in about):
             break
         found.append(best)
         left &= lacking[best]

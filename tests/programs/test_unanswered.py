@@ -309,6 +309,42 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
     assert [one["text"] for one in program(question).sources] == cited
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "cited"),
+    [
+        # Nothing speaks of a vacation, and 28 of something else comes first.
+        ("How many vacation days are there?", "28 days", ["leave"]),
+        ("What are meals?", "EUR 32 (earlier, they were 28)", ["meals"]),
+        # Neither the year of another contract nor the day of a meeting is a part of what was worked out.
+        ("When does the contract of Portline end?", "3 April 2027", ["signed"]),
+        # A year may stand above a passage, and a number in another one of its file.
+        ("When do the servers move?", "9 May 2026", ["mail"]),
+        ("What is paid for the tonnes?", "USD 5.90 for 640", ["supply", "supply"]),
+        # What has most words of the question is read for a yes, and not only what has its name.
+        ("Are we allowed to work from Spain?", "Yes", ["abroad", "transports"]),
+    ],
+)
+def test_sources_have_the_words_of_an_answer_together(own, question, answer, cited):
+    reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
+    program, _ = own(reply=reply, settle="reading", pick=False)
+    texts = {
+        "meals": "Meals are EUR 32 a day.",
+        "fares": "Fares are 28 a day.",
+        "leave": "Everybody has 28 days of leave.",
+        "signed": "The contract of Portline was signed on 3 April 2024 for three years.",
+        "other": "The contract of GreenBean ends in 2027.",
+        "mail": "The servers move on 9 May.",
+        "abroad": "To work in another country of the EU is allowed.",
+        "transports": "Transports in Spain cost 0.26 EUR.",
+    }
+    files = [(name, text, f"{name}.md") for name, text in texts.items()]
+    files += [("goods", "The tonnes are 640.", "supply.md"), ("prices", "A kilogram is USD 5.90.", "supply.md")]
+    for name, text, file in files:
+        place = Place(file, None, "", "2026-04-27" if name == "mail" else "")
+        program.retriever.passages.append(Passage(name, "", text, place))
+    assert [one["file"].removesuffix(".md") for one in program(question).sources] == cited
+
+
 def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
     reply = replies(answers={"Who": "**Ann Ok** [1], by 2**3 votes"}, JudgeSupport={"support": "fully"})
     program, _ = own("Ann Ok lives there, by 2**3 votes.", reply=reply, pick=False)
