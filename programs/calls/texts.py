@@ -19,7 +19,7 @@ import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
 from keqa.lms.local.tokenizing import CONTROL_TOKEN
-from keqa.metrics.answers import is_abstention, same_answer, verdict_in
+from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer, verdict_in
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import demos_of
 from keqa.programs.framing import NAMED, stated
@@ -338,8 +338,8 @@ class Copies:
         # The first word counts as well; the number of a reference is no number.
         named = names_of(f": {_REFERENCE.sub('', text)}")
         phrases = named if names else [content_words(text)]
-        # What begins with yes or no says more than that.
-        phrases = [[word for word in words if not verdict_in(word)] for words in phrases]
+        # What begins with yes or no says more than that, and so does a part that is marked as unknown.
+        phrases = [[word for word in words if word != UNKNOWN and not verdict_in(word)] for words in phrases]
         lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in phrases]
         telling = {word for name in named for word in name}
         copied = [
