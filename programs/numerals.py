@@ -83,8 +83,8 @@ _IN_WORDS = re.compile(
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
     text = _words_in_digits(dates_in_iso(usual_width(text)))
-    for zeros, large in ((6, _MILLIONS), (3, _THOUSANDS)):
-        text = large.sub(lambda one, zeros=zeros: one[1] + (one[2] or "").ljust(zeros, "0"), text)
+    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
+    text = _THOUSANDS.sub(lambda one: one[1] + (one[2] or "").ljust(3, "0"), text)
     if text.isascii():
         return text
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))

@@ -42,6 +42,8 @@ _DAY = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|(?:\d{4}年)?\d\d?月\d\d?日)(?!\
 _LETTERS = re.compile(r"[^\W\d_]+")
 _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
+_LANGUAGES, _SHARE = 2, 0.02
+"""In so many further languages a question is searched for, if they are those of such a share of all passages."""
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 
@@ -76,14 +78,24 @@ class OwnDocuments(Stage):
     async def translated(self, question: str, passages: Sequence[Passage], number: int | None) -> str | None:
         """The question in the language of passages that were found for it; None where one of them is in its own."""
         language = other_language(question, passages) if self.own_prompts else None
-        if language is None:
-            return None
+        return None if language is None else await self.in_language(question, language, number)
+
+    async def in_language(self, question: str, language: str, number: int | None) -> str | None:
+        """The question in a language; None where it cannot be translated."""
         asked: dict[str, Any] = {"question": question, "language": NAMES.get(language, language)}
         try:
             return one_line((await ask(self.translate, "retrieve", number, **asked)).translated) or None
         except CallError as error:
             note("retrieve", error.cause, error.message, "searched for the question as it is", number)
             return None
+
+    def further_languages(self, question: str, passages: Sequence[Passage], languages: Sequence[str]) -> list[str]:
+        """Those of an index in which a question is searched for, where no passage found speaks of it in its own."""
+        own = language_of(question)
+        in_own = [one for one in passages if language_of_text(one.text, own) == own]
+        if not self.own_prompts or spoken_in(in_own, question):
+            return []
+        return [code for code in languages if code != own][:_LANGUAGES]
 
     async def reworded(self, question: str, passages: Sequence[Passage], number: int | None) -> str | None:
         """The question and other words for what it asks for; None where passages that were found for it speak of it.
@@ -100,6 +112,15 @@ class OwnDocuments(Stage):
             return None
         written = one_line(" ".join(map(text_of, words[:_OTHER_WORDS])))[:_LONGEST]
         return f"{question} {written}" if written else None
+
+
+def languages_in(retriever: Any) -> list[str]:
+    """The languages of what is searched, as far as that is known, the most frequent first."""
+    manifest = getattr(retriever, "manifest", None)
+    counts = Counter[str]()
+    for part in getattr(manifest, "parts", (manifest,)):
+        counts.update(getattr(part, "languages", None) or {})
+    return [code for code, count in counts.most_common() if count >= _SHARE * counts.total()]
 
 
 def other_language(question: str, passages: Sequence[Passage]) -> str | None:

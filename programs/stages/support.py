@@ -119,11 +119,13 @@ async def support_of(
     worded: bool = True,
     named: bool = False,
     doubted: bool = False,
+    translated: bool = False,
 ) -> tuple[bool | None, str]:
     """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
     Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-    seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
+    seen to agree with whatever they are shown. Passages of another language than the question's lack any, as do those
+    that it was `translated` for. Where the
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
     asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
@@ -141,7 +143,8 @@ async def support_of(
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
-        other_words = len({*lacking} - NEGATIONS) > most and any(language_of(one) == language for one in passages)
+        same = not translated and any(language_of(one) == language for one in passages)
+        other_words = same and len({*lacking} - NEGATIONS) > most
         # Those of the question stand in nothing that only other words find.
         if words_lacking(stated, [*passages, asks]) if doubted else other_words:
             return False, why

@@ -169,6 +169,37 @@ def test_what_passages_speak_of_is_searched_in_no_other_words(own):
     assert engine.count["RewordQuery"] == 0
 
 
+@pytest.mark.parametrize(
+    ("passage", "said", "tongues", "answer"),
+    [
+        ("Badges are blue.", "3,80 €", ["German"], "3,80 €"),
+        # It lacks most words of an answer in the question's language, which is for the judge.
+        ("Badges are blue.", "The subsidy is 3.80", ["German"], "The subsidy is 3.80"),
+        ("Badges are blue.", "UNKNOWN", ["German", "Spanish"], None),
+        ("The subsidy of a lunch is high.", "3,80 €", [], None),
+    ],
+)
+def test_an_index_in_several_languages_is_searched_in_the_others(own, passage, said, tongues, answer):
+    asked, text = "How much is the subsidy for lunch?", "Der Zuschuss zum Mittagessen beträgt 3,80 €."
+    reply = replies(
+        TranslateQuery=lambda i, c: {"translated": f"In {i['language']}"},
+        AnswerFromDocuments=lambda i, c: {"answer": said if "Zuschuss" in i["passages"] else "UNKNOWN"},
+        JudgeSupport={"support": "fully"},
+    )
+    program, engine = own(passage, text, "We meet on Monday.", reply=reply, settle="reading", pick=False, expand=1)
+    # Hardly any passage is in Polish.
+    program.retriever.manifest = SimpleNamespace(languages={"en": 70, "de": 25, "es": 4, "pl": 1})
+    program.retriever.found = {asked: [0], "In German": [2, 1], "In Spanish": []}
+    found = program(asked)
+    assert [one for one in program.retriever.queries if one.startswith("In ")] == [f"In {one}" for one in tongues]
+    assert engine.count["TranslateQuery"] == len(tongues)
+    if answer is None:
+        assert found.unanswered.missing[0].searched == [asked, *(f"In {one}" for one in tongues)]
+    else:
+        assert (found.answer, [one["text"] for one in found.sources][-1:]) == (answer, [text])
+        assert found.record.quizzes[0].support.startswith("found by “In German”; ")
+
+
 def test_the_older_of_two_versions_is_left_out_in_whatever_language_one_asks(own):
     said = replies(TranslateQuery={"translated": "What is the hotel limit?"})
     program, _ = own(reply=said, settle="reading", pick=False)
