@@ -64,6 +64,7 @@ _CALLED = [
     re.compile(f"{title}{_NAMED}|([{UNSPACED}]{{2}})(?:{behind})")
     for title, behind in ((_HE, "先生"), (_SHE, "女士|小姐"))
 ]
+_TIME = re.compile(r"(?<![\w:])\d\d?:[0-5]\d(?![\d:])")
 _TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
@@ -202,7 +203,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if words_lacking(answer, [other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
     stated, *texts = map(_spelled, (in_digits(answer), *written))
-    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
+    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated), *_TIME.findall(stated)]
     # Of hyphens and dashes, programs write one or another.
     if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
         return "the passages have its words apart"
