@@ -16,7 +16,7 @@ from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
 from keqa.programs.prediction import PassagesKept, source_of
 from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
-from keqa.programs.sentences import without_older
+from keqa.programs.sentences import language_of, without_older
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stage import Answering
 from keqa.programs.stages.documents import (
@@ -119,7 +119,9 @@ class PassageReading:
         asked.queries = [query]
         try:
             found = await searched(self.retriever, query, most, number)
-            if other := await self.translated(query, found, number):
+            # What is in its own language may be found by other words than its own, which are searched later.
+            later = further and not found and language_of(query) in languages_in(self.retriever)
+            if not later and (other := await self.translated(query, found, number)):
                 query = other
                 asked.queries.append(query)
                 found = merged([await searched(self.retriever, query, most, number), found], most)

@@ -200,6 +200,21 @@ def test_an_index_in_several_languages_is_searched_in_the_others(own, passage, s
         assert found.record.quizzes[0].support.startswith("found by “In German”; ")
 
 
+def test_a_word_that_no_passage_has_is_put_in_others_of_its_language_where_the_index_has_that(own):
+    asked, text = "Wie hoch ist der Überstundenzuschlag?", "Überstunden werden mit einem Zuschlag von 25 % vergütet."
+    words = {"Wie hoch ist der Überstundenzuschlag?": ["Überstunden", "Zuschlag"]}
+    reply = replies(
+        answers={asked: "25 %"},
+        TranslateQuery={"translated": "What is the overtime premium?"},
+        RewordQuery=lambda i, c: {"words": json.dumps(words.get(i["question"], []))},
+        JudgeSupport={"support": "fully"},
+    )
+    program, _ = own(text, reply=reply, settle="reading", pick=False, expand=1)
+    program.retriever.manifest = SimpleNamespace(languages={"en": 70, "de": 30})
+    program.retriever.found = {asked: [], "What is the overtime premium?": [], f"{asked} Überstunden Zuschlag": [0]}
+    assert program(asked).answer == "25 %"
+
+
 def test_the_older_of_two_versions_is_left_out_in_whatever_language_one_asks(own):
     said = replies(TranslateQuery={"translated": "What is the hotel limit?"})
     program, _ = own(reply=said, settle="reading", pick=False)
