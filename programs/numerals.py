@@ -1,11 +1,11 @@
-"""Numbers in whatever writing, as digits: 三十 and thirty are 30, 1.2 million 1200000, and 12 April 2021 2021-04-12."""
+"""Numbers in whatever writing, as digits: 三十 and thirty are 30, 3 p.m. is 15:00, and 12 April 2021 2021-04-12."""
 
 import re
 import unicodedata
 from decimal import Decimal
 from functools import cache
 
-from keqa.retrievers.readers.document import days_in_iso
+from keqa.retrievers.readers.document import dates_in_iso
 from keqa.retrievers.text import spaced_language, usual_width
 
 # The data of Python lack the second one.
@@ -23,6 +23,15 @@ _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40
 _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
+_THOUSANDS = re.compile(
+    r"(?<![\d.,])(\d{1,3})(?:[.,](\d{1,3}))?(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?![\w-])", re.IGNORECASE
+)
+# 3 p.m., 15h00 and 15 Uhr.
+_OCLOCK = re.compile(
+    r"(?<![\d:.,])(?:(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))?\s?([ap])(?:m\b|\.\s?m\b\.?)"
+    r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?\s?Uhr)\b)",
+    re.IGNORECASE,
+)
 # The ones, what follows them up to twenty, the tens from twenty on, and how tens and ones are written together.
 _LANGUAGES = (
     (
@@ -79,8 +88,9 @@ _IN_WORDS = re.compile(
 
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
-    text = _words_in_digits(days_in_iso(usual_width(text)))
+    text = _OCLOCK.sub(_oclock, _words_in_digits(dates_in_iso(usual_width(text))))
     text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
+    text = _THOUSANDS.sub(lambda one: one[1] + (one[2] or "").ljust(3, "0"), text)
     if text.isascii():
         return text
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))
@@ -96,6 +106,12 @@ def _words_in_digits(text: str) -> str:
         return str(_IN_A_WORD[words])
 
     return _IN_WORDS.sub(number, text)
+
+
+def _oclock(found: re.Match[str]) -> str:
+    twelve, minutes, half, hour, *others = found.groups()
+    hours = int(hour) if hour else int(twelve) % 12 + 12 * (half.lower() == "p")
+    return f"{hours}:{next(filter(None, (minutes, *others)), '00')}"
 
 
 def _in_digits(found: re.Match[str]) -> str:

@@ -84,6 +84,13 @@ _NUMBER_WORDS = AS_DIGITS.keys() | "first second third fourth fifth sixth sevent
 _NO_PART = re.compile(r"(?<=\d)[.,:]0+(?![\d.,:])")
 _DAY = re.compile(r"\d+(?:[./-]\d+){2}")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
+_OF_BEFORE = re.compile(
+    r"\b(?:(?<!how )old(?:er)?|previous(?:ly)?|former(?:ly)?|earlier|original(?:ly)?|initial(?:ly)?|used to|chang\w+"
+    r"|differ\w*|früher\w*|bisher\w*|alte[nrs]?|vorherig\w+|ursprünglich\w*|geändert\w*|änderung\w*|unterschied\w*"
+    r"|ancien\w*|précédent\w*|avant|différen\w+|anterior\w*|antigu\w+|antes|cambi\w+|diferen\w+)\b"
+    r"|以前|之前|原来|原來|变化|變化|变更|變更",
+    re.IGNORECASE,
+)
 
 
 def language_of(text: str) -> str:
@@ -403,9 +410,12 @@ def newer(first: str, second: str) -> bool | None:
 
 
 def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
-    """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place."""
+    """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place.
+
+    What asks for what was before, or for what changed, asks for these as well.
+    """
     found = list(verdicts)
-    for place, older in enumerate(verdicts):
+    for place, older in enumerate(() if _OF_BEFORE.search(quiz) else verdicts):
         if not older.kept:
             continue
         for other, later in enumerate(verdicts):

@@ -318,7 +318,7 @@ def _show_briefly(record: QuestionRecord) -> None:
     sources, written = sources_of(record), [*written_answer(record)]
     if written:
         lines += [f"[{number}] {source.label}" for number, source in enumerate(sources, start=1)]
-    elif names := dict.fromkeys(source.title or source.id for source in sources):
+    elif names := dict.fromkeys(source.label for source in sources):
         lines.append(f"Sources: {'; '.join(names)}")
     before = [] if record.standalone is None else [Text(visible_line(f"→ {record.standalone}"), "dim")]
     answer = written or [in_lines(answer_text(record), style)]

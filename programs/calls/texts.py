@@ -19,10 +19,11 @@ import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
 from keqa.lms.local.tokenizing import CONTROL_TOKEN
-from keqa.metrics.answers import is_abstention, same_answer
+from keqa.metrics.answers import UNKNOWN, is_abstention, same_answer, verdict_in
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import demos_of
 from keqa.programs.framing import NAMED, stated
+from keqa.programs.numerals import in_digits
 from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.chat_format import MAX_ANSWER_CHARS, broken_up, sections, without_completed
@@ -308,7 +309,8 @@ class Copies:
         """Set up for a call and its further attempts; `inputs` are all that the prompt says beside demonstrations."""
         self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
         asked = (inputs.get(name) for name in predictor.signature.input_fields if name != "answer_type")
-        self._inputs = {word for value in asked for text in _texts_in(value) for word in words_of(text)}
+        texts = [text for value in asked for text in _texts_in(value)]
+        self._inputs = {word for text in texts for word in words_of(f"{text} {in_digits(text)}")}
         self._field = field
         self._found = self._left_out = False
 
@@ -336,6 +338,8 @@ class Copies:
         # The first word counts as well; the number of a reference is no number.
         named = names_of(f": {_REFERENCE.sub('', text)}")
         phrases = named if names else [content_words(text)]
+        # What begins with yes or no says more than that, and so does a part that is marked as unknown.
+        phrases = [[word for word in words if word != UNKNOWN and not verdict_in(word)] for words in phrases]
         lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in phrases]
         telling = {word for name in named for word in name}
         copied = [

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.metrics.answers import is_abstention, same_answer, verdict_in
+from keqa.metrics.accuracy import in_one_piece
+from keqa.metrics.answers import is_abstention, same_answer, tokens, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.predictor import trained_on_prompts
@@ -38,8 +39,11 @@ from keqa.signatures.baselines import JudgeSupport
 from keqa.signatures.keqa import AnswerFromDocuments, AnswerQuizIfSure, RewordQuery, TranslateQuery
 
 _DAY = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|(?:\d{4}年)?\d\d?月\d\d?日)(?!\d)")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
+_LANGUAGES, _SHARE = 2, 0.02
+"""In so many further languages a question is searched for, if they are those of such a share of all passages."""
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 
@@ -74,14 +78,24 @@ class OwnDocuments(Stage):
     async def translated(self, question: str, passages: Sequence[Passage], number: int | None) -> str | None:
         """The question in the language of passages that were found for it; None where one of them is in its own."""
         language = other_language(question, passages) if self.own_prompts else None
-        if language is None:
-            return None
+        return None if language is None else await self.in_language(question, language, number)
+
+    async def in_language(self, question: str, language: str, number: int | None) -> str | None:
+        """The question in a language; None where it cannot be translated."""
         asked: dict[str, Any] = {"question": question, "language": NAMES.get(language, language)}
         try:
             return one_line((await ask(self.translate, "retrieve", number, **asked)).translated) or None
         except CallError as error:
             note("retrieve", error.cause, error.message, "searched for the question as it is", number)
             return None
+
+    def further_languages(self, question: str, passages: Sequence[Passage], languages: Sequence[str]) -> list[str]:
+        """Those of an index in which a question is searched for, where no passage found speaks of it in its own."""
+        own = language_of(question)
+        in_own = [one for one in passages if language_of_text(one.text, own) == own]
+        if not self.own_prompts or spoken_in(in_own, question):
+            return []
+        return [code for code in languages if code != own][:_LANGUAGES]
 
     async def reworded(self, question: str, passages: Sequence[Passage], number: int | None) -> str | None:
         """The question and other words for what it asks for; None where passages that were found for it speak of it.
@@ -100,6 +114,15 @@ class OwnDocuments(Stage):
         return f"{question} {written}" if written else None
 
 
+def languages_in(retriever: Any) -> list[str]:
+    """The languages of what is searched, as far as that is known, the most frequent first."""
+    manifest = getattr(retriever, "manifest", None)
+    counts = Counter[str]()
+    for part in getattr(manifest, "parts", (manifest,)):
+        counts.update(getattr(part, "languages", None) or {})
+    return [code for code, count in counts.most_common() if count >= _SHARE * counts.total()]
+
+
 def other_language(question: str, passages: Sequence[Passage]) -> str | None:
     """The language of most passages, or English without any, where none is in the language of the question."""
     own = language_of(question)
@@ -115,7 +138,8 @@ def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least:
 
 
 def _whole_text(passage: Passage | PassageVerdict) -> str:
-    return " ".join((passage.title, passage.place.heading, passage.text))
+    place = passage.place
+    return " ".join((passage.title, place.heading, place.date[:4], passage.text))
 
 
 def answers_quiz(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: Sequence[str]) -> bool:
@@ -152,23 +176,35 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
     Its names and numbers tell, and then its other words. Where that is nothing, as of a mere yes or no, those about the
-    quiz; None where it is unknown which they are.
+    quiz, and those with most of its words; None where it is unknown which they are.
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     # In one writing, so that words of one passage are those of another.
     answer, *texts = map(in_digits, (answer, *(other_numbers_left_out(answer, _whole_text(one)) for one in passages)))
+    for day in _DAY.findall(answer):
+        # One that stands nowhere was worked out: the year of another one has nothing to do with it.
+        answer = answer if any(day in text for text in texts) else answer.replace(day, " ")
     left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
     left = {word for word in left if not verdict_in(word)}
-    names = {word for name in names_of(f": {answer}") for word in name}
+    # The first word of an answer has a capital, whatever it is.
+    capitals = {word.casefold() for text in texts for word in _LETTERS.findall(text) if word[0].isupper()}
+    names = capitals.intersection(word for name in names_of(f": {answer}") for word in name)
     first = {word for word in left if word in names or any(map(str.isdigit, word))} or left
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
-    found, asked = [] if left else about, content_words(quiz)
+    apart = [not in_one_piece(tokens(answer), tokens(text)) for text in texts]
+    asked = content_words(quiz)
+    shared = [sum(stands_in(word, words_of(_whole_text(one))) for word in asked) for one in passages]
+    nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
+    found = [] if left else [*{*about, *nearest}]
     while left:
         wanted = left & first or left
-        best = min(range(len(texts)), key=lambda place: (len(wanted & lacking[place]), place not in about))
-        # Two passages may have halves of what is one word of the answer, and any may have one that is no name.
-        by_chance = left.isdisjoint(first) and len(left - lacking[best]) == 1
-        if wanted <= lacking[best] or (by_chance and not any(stands_in(word, words_of(texts[best])) for word in asked)):
+        missing = [(len(wanted & lacks), place not in about, len(left & lacks)) for place, lacks in enumerate(lacking)]
+        best = min(range(len(texts)), key=lambda place: (missing[place], apart[place]))
+        brought = left - lacking[best]
+        # Any passage may have a word that is no name, and those of other files a number.
+        near = {passages[place].place.file for place in found} if any(map(str.isdigit, "".join(brought))) else set()
+        by_chance = found and len(brought) == 1 and names.isdisjoint(brought) and passages[best].place.file not in near
+        if wanted <= lacking[best] or (by_chance and best not in about):
             break
         found.append(best)
         left &= lacking[best]
@@ -186,6 +222,9 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
     asked = content_words(quiz)
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
+            continue
+        if answer is None and not spoken_in((first, second), quiz):
+            # They contradict each other on something else, such as the notice of a party, and not on its date.
             continue
         one_table = answer is None and first.file == second.file != ""
         for pair in disagreements(first, second, quiz, other_words):

@@ -16,7 +16,7 @@ from keqa.programs.examination import Examined
 from keqa.programs.gate import Draw, Gate
 from keqa.programs.prediction import PassagesKept, source_of
 from keqa.programs.records import PassageVerdict, QuizRecord, QuizSource, Weighed
-from keqa.programs.sentences import without_older
+from keqa.programs.sentences import language_of, without_older
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stage import Answering
 from keqa.programs.stages.documents import (
@@ -25,6 +25,7 @@ from keqa.programs.stages.documents import (
     answers_quiz,
     carrying,
     contradicting,
+    languages_in,
     missing_quiz,
     speaking,
     spoken_in,
@@ -118,7 +119,9 @@ class PassageReading:
         asked.queries = [query]
         try:
             found = await searched(self.retriever, query, most, number)
-            if other := await self.translated(query, found, number):
+            # What is in its own language may be found by other words than its own, which are searched later.
+            later = further and not found and language_of(query) in languages_in(self.retriever)
+            if not later and (other := await self.translated(query, found, number)):
                 query = other
                 asked.queries.append(query)
                 found = merged([await searched(self.retriever, query, most, number), found], most)
@@ -144,36 +147,53 @@ class PassageReading:
         return await self.documents.translated(query, [hit.passage for hit in found], number)
 
     async def find(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
-        """As `answer`; where further passages are wanted, and none speaks of the question, also by other words.
+        """As `answer`; where further passages are wanted, and none speaks of the question, also by other queries.
 
-        What was read by these in vain stands in the record, and nothing else that came of it.
+        These are the question in other languages of the index, and in other words.
         """
         found, number = await self.answer(asked, hits), asked.quiz.index
-        passages, fields, missing = asked.passages, asked.fields, asked.fields.get("missing")
         if self.documents is None or self.retriever is None or not (asked.whole and self.settings.expand):
             return found
-        if missing is None or missing.answers:
+        if (missing := asked.fields.get("missing")) is None or missing.answers:
             return found
-        query = await self.documents.reworded(asked.query, [hit.passage for hit in hits], number)
-        if query is None:
-            return found
-        asked.passages, asked.fields, asked.reworded = [], {"stopped": fields.get("stopped")}, True
-        again, read = None, {hit.passage.id for hit in hits}
+        passages, text = [hit.passage for hit in hits], asked.text
+        # What was translated before was in the language of the passages found.
+        languages = [] if len(asked.queries) > 1 else languages_in(self.retriever)
+        for language in self.documents.further_languages(text, passages, languages):
+            query = await self.documents.in_language(text, language, number)
+            if query and query != text and (again := await self._also(asked, query, translated=True)):
+                return again
+        query = await self.documents.reworded(asked.query, passages, number)
+        return (query and await self._also(asked, query)) or found
+
+    async def _also(
+        self, asked: AskedQuiz, query: str, *, translated: bool = False
+    ) -> tuple[str | None, QuizSource] | None:
+        """As `answer`, from what a query in other words finds, or one that is `translated`; None where that is nothing.
+
+        What was read in vain stands in the record, and nothing else that came of it.
+        """
+        passages, fields, queries, number = asked.passages, asked.fields, asked.queries, asked.quiz.index
+        asked.passages, asked.fields, asked.reworded = [], {"stopped": fields.get("stopped")}, not translated
+        asked.queries = [*queries, query] if translated else queries
+        again, read = None, {one.passage_id for one in passages}
         try:
             others = await searched(self.retriever, query, self.settings.top_k, number)
             if others := [hit for hit in others if hit.passage.id not in read]:
                 again = await self.answer(asked, others)
         except CallError as error:
-            note("retrieve", error.cause, error.message, "found nothing by other words", number)
+            found_nothing = f"found nothing {'in another language' if translated else 'by other words'}"
+            note("retrieve", error.cause, error.message, found_nothing, number)
             asked.passages = []
         if again is not None and again[1] != "unanswered":
             asked.passages += _in_vain(passages)
             asked.fields["support"] = f"found by “{query}”; {asked.fields['support']}"
             return again
-        read_too = [source_of(one).label for one in asked.passages]
-        missing = missing.model_copy(update={"searched": [*asked.queries, query], "read": [*missing.read, *read_too]})
-        asked.passages, asked.fields = [*passages, *_in_vain(asked.passages)], fields | {"missing": missing}
-        return found
+        missing, read_too = fields["missing"], [source_of(one).label for one in asked.passages]
+        changes = {"searched": [*missing.searched, query], "read": [*missing.read, *read_too]}
+        asked.passages, asked.queries = [*passages, *_in_vain(asked.passages)], queries
+        asked.fields = fields | {"missing": missing.model_copy(update=changes)}
+        return None
 
     async def answer(self, asked: AskedQuiz, hits: list[Hit]) -> tuple[str | None, QuizSource] | None:
         """An answer from passages, and None where none helps; where nothing is to be guessed, one that they carry."""
@@ -364,6 +384,7 @@ class PassageReading:
         if self.documents is not None:
             worded = asked.what.answer_type == "short" and not asked.what.choices
             how: dict[str, Any] = {"worded": worded, "named": True, "doubted": asked.reworded}
+            how["translated"] = len(asked.queries) > 1
             support = await support_of(self.documents.support, asked.text, answer, passages, asked.quiz.index, **how)
             asked.fields["supported"], asked.fields["support"] = support
 

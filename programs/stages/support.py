@@ -64,6 +64,7 @@ _CALLED = [
     re.compile(f"{title}{_NAMED}|([{UNSPACED}]{{2}})(?:{behind})")
     for title, behind in ((_HE, "先生"), (_SHE, "女士|小姐"))
 ]
+_TIME = re.compile(r"(?<![\w:])\d\d?:[0-5]\d(?![\d:])")
 _TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
@@ -119,15 +120,17 @@ async def support_of(
     worded: bool = True,
     named: bool = False,
     doubted: bool = False,
+    translated: bool = False,
 ) -> tuple[bool | None, str]:
     """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
     Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-    seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
+    seen to agree with whatever they are shown. Passages of another language than the question's lack any, as do those
+    that it was `translated` for. Where the
     judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
     that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
     asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
-    have to have all words of an answer, and the judge has to agree fully.
+    have to have all words of an answer that the question has not, and the judge has to agree fully.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
@@ -141,8 +144,10 @@ async def support_of(
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
-        other_words = len({*lacking} - NEGATIONS) > most and any(language_of(one) == language for one in passages)
-        if other_words or (doubted and lacking):
+        same = not translated and any(language_of(one) == language for one in passages)
+        other_words = same and len({*lacking} - NEGATIONS) > most
+        # Those of the question stand in nothing that only other words find.
+        if words_lacking(stated, [*passages, asks]) if doubted else other_words:
             return False, why
     else:
         why = "its words prove nothing"
@@ -198,7 +203,7 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if words_lacking(answer, [other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
     stated, *texts = map(_spelled, (in_digits(answer), *written))
-    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated)]
+    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated), *_TIME.findall(stated)]
     # Of hyphens and dashes, programs write one or another.
     if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
         return "the passages have its words apart"

@@ -394,9 +394,14 @@ def year_in_name(stem: str) -> str:
     return str(["", *_ONLY_YEAR.findall(stem)][-1])
 
 
-def days_in_iso(text: str) -> str:
-    """A text with its days as 2024-05-31, in which of them 5 May 2024 and 05/31/2024 are written."""
-    return _DAY.sub(lambda day: found if len(found := _iso(day)) == len("2024-05-31") else day[0], text)
+def dates_in_iso(text: str) -> str:
+    """A text with its days as 2024-05-31, as which 31 May 2024 and 05/31/2024 are written, and May 2024 as 2024-05."""
+
+    def written(date: re.Match[str]) -> str:
+        found = _iso(date)
+        return found if len(found) == len("2024-05-31") or (date["m5"] and found) else date[0]
+
+    return _DAY.sub(written, text)
 
 
 def _iso(match: re.Match[str]) -> str:

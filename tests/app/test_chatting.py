@@ -24,7 +24,7 @@ def chat(keqa_command, served, own_index, monkeypatch):
 
 
 def test_a_follow_up_stands_alone(chat, server):
-    answer = ["Flora Isvik", "Sources: Heidi Fenman"]
+    answer = ["Flora Isvik", "Sources: Heidi Fenman (1)"]
     said = chat("Who governs Carmouth?", "", "To whom is the mayor married?").fine().splitlines()
     assert said == [*answer, f"→ {QUESTION}", *answer]
     assert any("Who governs Carmouth? Flora Isvik" in str(call.messages) for call in server.calls)

@@ -46,7 +46,10 @@ from keqa.programs.numerals import in_digits
         ("12 Sept 2024", "2024-09-12"),
         ("1.5 million or 12 Mio. €", "1500000 or 12000000. €"),
         ("31st of May 2024, 5/31/2024, 31. Mai 2024", "2024-05-31, 2024-05-31, 2024-05-31"),
-        ("3/4/2024, May 2024, 1.250 million", "3/4/2024, May 2024, 1.250 million"),
+        ("3/4/2024, May 2024, 1.250 million", "3/4/2024, 2024-05, 1.250 million"),
+        ("€450k, 2.5 thousand, 450 mil, 30 Tsd. Euro", "€450000, 2500, 450000, 30000 Euro"),
+        ("3 p.m., 12am, 15h30, 8.30 Uhr, 6 Uhr, 72 h", "15:00, 0:00, 15:30, 8:30, 6:00, 72 h"),
+        ("a 4K-screen, 300 K, 401(k)", "a 4K-screen, 300 K, 401(k)"),
     ],
 )
 def test_a_number_in_digits(text, digits):

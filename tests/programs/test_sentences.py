@@ -18,8 +18,10 @@ from keqa.programs.sentences import (
     newer,
     sentences_of,
     supporting_sentences,
+    without_older,
 )
-from keqa.retrievers.base import Passage, Place
+from keqa.programs.stages.picking import unjudged
+from keqa.retrievers.base import Hit, Passage, Place
 
 # By language: what is asked, what an older and a newer file say, and what a file says of something else.
 FACTS = {
@@ -97,6 +99,26 @@ def test_the_newer_counts_and_the_older_is_named(asked_of, language, asked, told
     first, second = found.split(" and Rules (", 1)
     assert first.startswith("Sources may disagree: Rules (rules-2024.md), 2024-05 says “")
     assert second.startswith("rules-2021.md), 2021-03-01, which is older, says “")
+
+
+@pytest.mark.parametrize(
+    ("asked", "read"),
+    [
+        ("What is the fee of the harbour?", "new"),
+        ("How old is the fee of the harbour?", "new"),
+        ("What was the previous fee of the harbour?", "old new"),
+        ("How did the fee of the harbour change?", "old new"),
+        ("What is the difference between the harbour fee of 2021 and of 2024?", "old new"),
+        ("Wie hoch war die bisherige fee of the harbour?", "old new"),
+    ],
+)
+def test_what_asks_for_what_was_before_is_read_from_older_passages_too(asked, read):
+    texts = {
+        "old": ("The fee of the harbour is 120 euros.", "2021"),
+        "new": ("The fee of the harbour is 150 euros.", "2024"),
+    }
+    hits = [Hit(Passage(name, "Rules", text, Place(date=date)), 1.0) for name, (text, date) in texts.items()]
+    assert " ".join(one.passage_id for one in without_older(asked, unjudged(hits)) if one.kept) == read
 
 
 @pytest.mark.parametrize(("language", "asked", "told", "turn"), PAIRS)

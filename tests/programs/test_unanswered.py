@@ -150,11 +150,69 @@ def test_what_documents_call_otherwise_is_searched_in_other_words(own, words, re
         assert [one.kept for one in quiz.passages] == [True, False]
 
 
+def test_what_other_words_found_may_be_said_in_those_of_the_question(own):
+    said = replies(
+        RewordQuery={"words": '["vessel", "departs"]'},
+        AnswerFromDocuments=lambda i, c: {"answer": "Ships leave at nine." if "Vessel" in i["passages"] else "UNKNOWN"},
+        JudgeSupport={"support": "fully"},
+    )
+    texts = ("The office is open.", "Vessel Aurora departs at nine.")
+    program, _ = own(*texts, reply=said, settle="reading", pick=False, expand=1)
+    program.retriever.found = {"When do ships leave?": [0], "When do ships leave? vessel departs": [1]}
+    assert program("When do ships leave?").answer == "Ships leave at nine."
+
+
 def test_what_passages_speak_of_is_searched_in_no_other_words(own):
     program, engine = own("The harbour office is open in summer.", settle="reading", pick=False, expand=1)
     assert program("When is the harbour office open?").unanswered
     assert program("Who is janitor Kim?").unanswered
     assert engine.count["RewordQuery"] == 0
+
+
+@pytest.mark.parametrize(
+    ("passage", "said", "tongues", "answer"),
+    [
+        ("Badges are blue.", "3,80 €", ["German"], "3,80 €"),
+        # It lacks most words of an answer in the question's language, which is for the judge.
+        ("Badges are blue.", "The subsidy is 3.80", ["German"], "The subsidy is 3.80"),
+        ("Badges are blue.", "UNKNOWN", ["German", "Spanish"], None),
+        ("The subsidy of a lunch is high.", "3,80 €", [], None),
+    ],
+)
+def test_an_index_in_several_languages_is_searched_in_the_others(own, passage, said, tongues, answer):
+    asked, text = "How much is the subsidy for lunch?", "Der Zuschuss zum Mittagessen beträgt 3,80 €."
+    reply = replies(
+        TranslateQuery=lambda i, c: {"translated": f"In {i['language']}"},
+        AnswerFromDocuments=lambda i, c: {"answer": said if "Zuschuss" in i["passages"] else "UNKNOWN"},
+        JudgeSupport={"support": "fully"},
+    )
+    program, engine = own(passage, text, "We meet on Monday.", reply=reply, settle="reading", pick=False, expand=1)
+    # Hardly any passage is in Polish.
+    program.retriever.manifest = SimpleNamespace(languages={"en": 70, "de": 25, "es": 4, "pl": 1})
+    program.retriever.found = {asked: [0], "In German": [2, 1], "In Spanish": []}
+    found = program(asked)
+    assert [one for one in program.retriever.queries if one.startswith("In ")] == [f"In {one}" for one in tongues]
+    assert engine.count["TranslateQuery"] == len(tongues)
+    if answer is None:
+        assert found.unanswered.missing[0].searched == [asked, *(f"In {one}" for one in tongues)]
+    else:
+        assert (found.answer, [one["text"] for one in found.sources][-1:]) == (answer, [text])
+        assert found.record.quizzes[0].support.startswith("found by “In German”; ")
+
+
+def test_a_word_that_no_passage_has_is_put_in_others_of_its_language_where_the_index_has_that(own):
+    asked, text = "Wie hoch ist der Überstundenzuschlag?", "Überstunden werden mit einem Zuschlag von 25 % vergütet."
+    words = {"Wie hoch ist der Überstundenzuschlag?": ["Überstunden", "Zuschlag"]}
+    reply = replies(
+        answers={asked: "25 %"},
+        TranslateQuery={"translated": "What is the overtime premium?"},
+        RewordQuery=lambda i, c: {"words": json.dumps(words.get(i["question"], []))},
+        JudgeSupport={"support": "fully"},
+    )
+    program, _ = own(text, reply=reply, settle="reading", pick=False, expand=1)
+    program.retriever.manifest = SimpleNamespace(languages={"en": 70, "de": 30})
+    program.retriever.found = {asked: [], "What is the overtime premium?": [], f"{asked} Überstunden Zuschlag": [0]}
+    assert program(asked).answer == "25 %"
 
 
 def test_the_older_of_two_versions_is_left_out_in_whatever_language_one_asks(own):
@@ -295,6 +353,42 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
     reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
     program, _ = own("Work is fun.", "There is no canteen.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
     assert [one["text"] for one in program(question).sources] == cited
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "cited"),
+    [
+        # Nothing speaks of a vacation, and 28 of something else comes first.
+        ("How many vacation days are there?", "28 days", ["leave"]),
+        ("What are meals?", "EUR 32 (earlier, they were 28)", ["meals"]),
+        # Neither the year of another contract nor the day of a meeting is a part of what was worked out.
+        ("When does the contract of Portline end?", "3 April 2027", ["signed"]),
+        # A year may stand above a passage, and a number in another one of its file.
+        ("When do the servers move?", "9 May 2026", ["mail"]),
+        ("What is paid for the tonnes?", "USD 5.90 for 640", ["supply", "supply"]),
+        # What has most words of the question is read for a yes, and not only what has its name.
+        ("Are we allowed to work from Spain?", "Yes", ["abroad", "transports"]),
+    ],
+)
+def test_sources_have_the_words_of_an_answer_together(own, question, answer, cited):
+    reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
+    program, _ = own(reply=reply, settle="reading", pick=False)
+    texts = {
+        "meals": "Meals are EUR 32 a day.",
+        "fares": "Fares are 28 a day.",
+        "leave": "Everybody has 28 days of leave.",
+        "signed": "The contract of Portline was signed on 3 April 2024 for three years.",
+        "other": "The contract of GreenBean ends in 2027.",
+        "mail": "The servers move on 9 May.",
+        "abroad": "To work in another country of the EU is allowed.",
+        "transports": "Transports in Spain cost 0.26 EUR.",
+    }
+    files = [(name, text, f"{name}.md") for name, text in texts.items()]
+    files += [("goods", "The tonnes are 640.", "supply.md"), ("prices", "A kilogram is USD 5.90.", "supply.md")]
+    for name, text, file in files:
+        place = Place(file, None, "", "2026-04-27" if name == "mail" else "")
+        program.retriever.passages.append(Passage(name, "", text, place))
+    assert [one["file"].removesuffix(".md") for one in program(question).sources] == cited
 
 
 def test_an_answer_is_given_without_marks_of_citations_and_of_what_is_bold(own):
@@ -489,13 +583,25 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("Who leads?", "Frau Mohn leads.", "Herr Mohn", "the passages have its words, and speak of a man"),
         ("谁负责?", "张伟女士负责。", "张伟先生", "the passages have its words, and speak of a man"),
         ("When does it open?", "It opens at 10:30 am.", "10:00 a.m.", "the passages have its words as parts of other"),
-        ("When is it open?", "From 10 am to 3 pm.", "10 a.m. to 3 a.m.", "the passages have its number and its words"),
+        ("When is it open?", "From 10 am to 3 pm.", "10 a.m. to 3 a.m.", "the passages have its words apart"),
         ("Whom does one call?", "Call 4250.", "4250 am", "the passages have its number and its words"),
-        ("When does it open?", "From 10:00 to 18:00. I am sure.", "10 am", "its number and its words"),
+        (
+            "When does it open?",
+            "From 11:00 to 18:00, on day 10. I am sure.",
+            "10 am",
+            "the passages have its words apart",
+        ),
         ("How many?", "20 women and two men.", "20 men", "the passages have its number and its words apart"),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
+        (
+            "When does it end?",
+            "Signed in April 2024, it ends in 2027.",
+            "April 2027",
+            "the passages have its words apart",
+        ),
+        ("Since when is he there?", "Start: 2019-11-01", "Since November 2019", "the passages lack “since”"),
         ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
         ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
         ("How many mills are there?", "The mills: 4/12/2021.", "Four", "as parts of a date"),
@@ -538,6 +644,9 @@ MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-
         ("Schmitt pays 20%-30%.", "30%", SCHMITT),
         ("Schmitt, revenue of 2023: 212 million.", "The revenue of 2023 was 212 million.", SCHMITT),
         ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent", SCHMITT),
+        ("Schmitt pays EUR 450,000.", "€450k", SCHMITT),
+        *[("Schmitt is there from 10:00 to 15:00.", said, SCHMITT) for said in ("10am–3pm", "10h00 - 15h00", "10 am")],
+        ("Schmitt is there from 8 bis 16 Uhr.", "4 p.m.", SCHMITT),
         ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00", SCHMITT),
         ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31", SCHMITT),
     ],
@@ -670,6 +779,13 @@ def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, d
 def test_days_of_several_meetings_are_no_contradiction_and_other_values_are(asked, answer, text, other, contested):
     passages = unjudged([Hit(Passage(one, "", text.format(one)), 1.0) for one in (answer, other)])
     assert bool(contradicting(asked, passages, answer)) is contested
+
+
+def test_a_contradiction_on_something_else_is_no_finding():
+    notices = [f"Either party may give notice of {months} months." for months in ("three", "six")]
+    passages = unjudged([Hit(Passage(one, "", one), 1.0) for one in notices])
+    assert contradicting("When is the summer party?", passages, None) == []
+    assert len(contradicting("What notice may a party give?", passages, None)) == 2
 
 
 def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):

@@ -231,7 +231,7 @@ INPUTS = {
 
 def asked() -> Copies:
     predictor = Predictor(AnswerFromDocuments)
-    shown = ["Mercury (planet): It is small.", "Where was #1 born?"]
+    shown = ["Mercury (planet): It is small.", "Where was #1 born?", "Yes, 4.", "UNKNOWN"]
     predictor.demos = [dspy.Example(passages=shown, question="Which?", answer="Mercury")]
     return Copies(predictor, INPUTS)
 
@@ -248,6 +248,11 @@ def asked() -> Copies:
         ("yes", False, False),
         ("UNKNOWN", False, False),
         ("small offices", False, False),
+        # It says more than a yes, and its number stands there as a word.
+        ("Yes, in its offices", False, False),
+        ("4 offices", False, False),
+        ("CFO: Ida Holm. Offices: UNKNOWN", False, False),
+        ("Yes, Mercury", False, True),
         ("Who is #1 of Mercury?", True, True),
         ("To whom is #1 married?", True, False),
     ],
