@@ -206,7 +206,8 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
         brought = left - lacking[best]
         # Any passage may have a word that is no name, and those of other files a number.
         near = {passages[place].place.file for place in found} if any(map(str.isdigit, "".join(brought))) else set()
-        elsewhere = passages[best].place.file not in near if found else not shared[best]
+        least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
+        elsewhere = passages[best].place.file not in near if found else shared[best] < least
         by_chance = elsewhere and best not in about and len(brought) == 1 and names.isdisjoint(brought)
         if by_chance or wanted <= lacking[best]:
             break

@@ -619,6 +619,14 @@ def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why,
     assert why in record.quizzes[0].support
 
 
+def test_the_number_of_a_row_counts_nothing(own):
+    program, engine = own(reply=replies(answers={"How many coffees": "8"}), settle="reading", pick=False)
+    place = Place("coffees.csv", None, "row 8")
+    program.retriever.passages.append(Passage("8", "Malvarrosa", "All listed coffees are light.", place))
+    assert program("How many coffees are listed?").unanswered
+    assert engine.count["JudgeSupport"] == 1
+
+
 SCHMITT = "Which of those of Ms Schmitt?"
 
 
