@@ -44,7 +44,7 @@ _ASKED_IN: dict[str, list[str]] = {}
 for _code, _listed in _QUESTION_WORDS.items():
     for _word in _listed.split():
         _ASKED_IN.setdefault(_word, []).append(_code)
-_ASKED_IN |= {_word: [*_ASKED_IN.get(_word, ()), "en"] for _word in "is are does do did was were".split()}
+_ASKED_IN |= {_word: [*_ASKED_IN.get(_word, ()), "en"] for _word in "is are does do did was were many much".split()}
 _CJK_ASKS = re.compile("[什谁誰哪几幾怎何]|多少|いつ|どこ|どの|だれ|いく[つら]|なぜ")
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6

@@ -198,17 +198,22 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     found = [] if left else [*{*about, *nearest}]
     while left:
         wanted = left & first or left
-        missing = [(len(wanted & lacks), place not in about, len(left & lacks)) for place, lacks in enumerate(lacking)]
-        best = min(range(len(texts)), key=lambda place: (missing[place], apart[place]))
+        ranks = [
+            (len(wanted & lacks), place not in about, -shared[place], len(left & lacks), apart[place])
+            for place, lacks in enumerate(lacking)
+        ]
+        best = ranks.index(min(ranks))
         brought = left - lacking[best]
         # Any passage may have a word that is no name, and those of other files a number.
         near = {passages[place].place.file for place in found} if any(map(str.isdigit, "".join(brought))) else set()
-        by_chance = found and len(brought) == 1 and names.isdisjoint(brought) and passages[best].place.file not in near
-        if wanted <= lacking[best] or (by_chance and best not in about):
+        least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
+        elsewhere = passages[best].place.file not in near if found else shared[best] < least
+        by_chance = elsewhere and best not in about and len(brought) == 1 and names.isdisjoint(brought)
+        if by_chance or wanted <= lacking[best]:
             break
         found.append(best)
         left &= lacking[best]
-    return sorted(found) or None
+    return sorted(found or nearest) or None
 
 
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:

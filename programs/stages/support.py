@@ -64,6 +64,9 @@ _CALLED = [
     re.compile(f"{title}{_NAMED}|([{UNSPACED}]{{2}})(?:{behind})")
     for title, behind in ((_HE, "先生"), (_SHE, "女士|小姐"))
 ]
+_COUNT = re.compile(r"\d{1,2}")
+# Of a place that stands above a passage.
+_NUMBERED = re.compile(r"\b(?:row|page|slide) \d+")
 _TIME = re.compile(r"(?<![\w:])\d\d?:[0-5]\d(?![\d:])")
 _TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
@@ -220,6 +223,16 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
         for one, pairs in counted.items()
     ):
         return "the passages have its number and its words apart"
+    return _said_otherwise(question, answer, passages)
+
+
+def _said_otherwise(question: str, answer: str, passages: Sequence[str]) -> str:
+    """Why passages that have an answer may say it of something else, or say that it is not so."""
+    texts = [other_numbers_left_out(answer, _NUMBERED.sub(" ", text)) for text in passages]
+    having = [text for text in texts if not words_lacking(answer, [text])]
+    if _COUNT.fullmatch(in_digits(answer).strip(" .")) and not spoken_of(question, having):
+        # What was counted stands somewhere, as any small number does.
+        return "the passages that have its number do not speak of what is asked"
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
         # "Not more than 120 euros" has the value.

@@ -366,6 +366,8 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
         # A year may stand above a passage, and a number in another one of its file.
         ("When do the servers move?", "9 May 2026", ["mail"]),
         ("What is paid for the tonnes?", "USD 5.90 for 640", ["supply", "supply"]),
+        # A count stands nowhere, though its number does.
+        ("How many meals are there?", "28", ["meals"]),
         # What has most words of the question is read for a yes, and not only what has its name.
         ("Are we allowed to work from Spain?", "Yes", ["abroad", "transports"]),
     ],
@@ -601,6 +603,7 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
             "April 2027",
             "the passages have its words apart",
         ),
+        ("How many coffees are on the price list?", "Open from 8 to 16.", "Eight", "do not speak of what is asked"),
         ("Since when is he there?", "Start: 2019-11-01", "Since November 2019", "the passages lack “since”"),
         ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
         ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
@@ -614,6 +617,14 @@ def test_words_that_prove_nothing_are_for_the_judge(own, asked, text, said, why,
     record = program(asked).record
     assert (record.answer == said, engine.count["JudgeSupport"]) == (given, 1)
     assert why in record.quizzes[0].support
+
+
+def test_the_number_of_a_row_counts_nothing(own):
+    program, engine = own(reply=replies(answers={"How many coffees": "8"}), settle="reading", pick=False)
+    place = Place("coffees.csv", None, "row 8")
+    program.retriever.passages.append(Passage("8", "Malvarrosa", "All listed coffees are light.", place))
+    assert program("How many coffees are listed?").unanswered
+    assert engine.count["JudgeSupport"] == 1
 
 
 SCHMITT = "Which of those of Ms Schmitt?"
