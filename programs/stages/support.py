@@ -64,7 +64,8 @@ _CALLED = [
     re.compile(f"{title}{_NAMED}|([{UNSPACED}]{{2}})(?:{behind})")
     for title, behind in ((_HE, "先生"), (_SHE, "女士|小姐"))
 ]
-_TIME = re.compile(r"(?<![\w:])\d\d?:[0-5]\d(?![\d:])")
+_TIME = re.compile(r"(?<![\d:])0?(\d\d?)\s?:\s?([0-5]\d)(?!\d)")
+_MONTH = re.compile(r"^\d{4}\[-‐‑–\]\d\d$")
 _TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
@@ -203,9 +204,10 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if words_lacking(answer, [other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
     stated, *texts = map(_spelled, (in_digits(answer), *written))
-    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated), *_TIME.findall(stated)]
-    # Of hyphens and dashes, programs write one or another.
-    if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
+    # Of hyphens and dashes, programs write one or another, and a month is that of a day, too.
+    pieces = [one.replace("-", "[-‐‑–]") for one in (*_DAY.findall(stated), *_IDENTIFIER.findall(stated))]
+    pieces = [_MONTH.sub(r"\g<0>(?:-\\d\\d)?", one) for one in pieces]
+    if not all(any(map(_in_one_piece(one).search, texts)) for one in pieces):
         return "the passages have its words apart"
     there = set(words_of(" ".join(texts)))
     names = (name for one in stripped_sentences(stated) for name in names_of(f": {one}"))
@@ -215,8 +217,11 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     figures = [*map(_in_figures, written)]
     # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
     counted = {one: _counted(_in_figures(one)) for one in (answer, in_digits(answer))}
+    times = _TIME.findall("\n".join(texts))
     if not any(
-        all(_has_beside(number, word, figures) for number, word in pairs) and not _lacking(one, written)
+        all(_has_beside(number, word, figures) for number, word in pairs)
+        and not _lacking(one, written)
+        and {*_TIME.findall(one)}.issubset(times)
         for one, pairs in counted.items()
     ):
         return "the passages have its number and its words apart"
