@@ -195,16 +195,18 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     asked = content_words(quiz)
     shared = [sum(stands_in(word, words_of(_whole_text(one))) for word in asked) for one in passages]
     nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
-    found = [] if left else [*{*about, *nearest}]
+    found = [] if left or not about else [*{*about, *nearest}]
     while left:
         wanted = left & first or left
         missing = [(len(wanted & lacks), place not in about, len(left & lacks)) for place, lacks in enumerate(lacking)]
-        best = min(range(len(texts)), key=lambda place: (missing[place], apart[place]))
+        best = min(range(len(texts)), key=lambda place: (missing[place], apart[place], -shared[place]))
         brought = left - lacking[best]
-        # Any passage may have a word that is no name, and those of other files a number.
-        near = {passages[place].place.file for place in found} if any(map(str.isdigit, "".join(brought))) else set()
-        by_chance = found and len(brought) == 1 and names.isdisjoint(brought) and passages[best].place.file not in near
-        if wanted <= lacking[best] or (by_chance and best not in about):
+        # Any passage may have one more word, and those of other files a number.
+        if any(map(str.isdigit, "".join(brought))):
+            chance = passages[best].place.file not in {passages[place].place.file for place in found}
+        else:
+            chance = left.isdisjoint(first)
+        if wanted <= lacking[best] or (found and chance and len(brought) == 1 and not shared[best]):
             break
         found.append(best)
         left &= lacking[best]
