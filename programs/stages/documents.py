@@ -44,6 +44,8 @@ _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
 _LANGUAGES, _SHARE = 2, 0.02
 """In so many further languages a question is searched for, if they are those of such a share of all passages."""
+_SAID = 1 / 3
+"""So much of what sentences have in common is about a question that passages do not have most words of."""
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 
@@ -225,11 +227,13 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
-        if answer is None and not spoken_in((first, second), quiz):
-            # They contradict each other on something else, such as the notice of a party, and not on its date.
-            continue
+        spoken = answer is not None or spoken_in((first, second), quiz)
         one_table = answer is None and first.file == second.file != ""
         for pair in disagreements(first, second, quiz, other_words):
+            same = {*content_words(pair[0])}.intersection(content_words(pair[1]))
+            if not spoken and sum(stands_in(word, same) for word in asked) < _SAID * len(same):
+                # They contradict each other on something else, such as the notice of a party, and not on its date.
+                continue
             # As in "city: Kiel; fare: 88".
             columns = [cell.partition(": ")[0] for cell in pair[0].split("; ") if one_table and ": " in cell]
             if len(columns) > 1 and not any(stands_in(word, words_of(" ".join(columns))) for word in asked):

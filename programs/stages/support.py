@@ -126,12 +126,12 @@ async def support_of(
     """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
     Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-    seen to agree with whatever they are shown. Passages of another language than the question's lack any, as do those
-    that it was `translated` for. Where the
-    judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
-    that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
-    asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
-    have to have all words of an answer that the question has not, and the judge has to agree fully.
+    seen to agree with whatever they are shown. Passages of another language than the question's lack any, also
+    beside others where it was `translated` for them. Where the judge's replies are of no use, words alone decide; it
+    is None where it could not be asked. The words of an answer that is not `worded`, such as a yes, prove nothing, nor
+    do words that a passage says not to be so; where what is asked about has to be `named`, nor do those of passages
+    that speak of none of its names. Passages that are `doubted` have to have all words of an answer that the question
+    has not, and the judge has to agree fully.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
@@ -145,7 +145,8 @@ async def support_of(
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
-        same = not translated and any(language_of(one) == language for one in passages)
+        alike = [language_of(one) == language for one in passages]
+        same = all(alike) if translated else any(alike)
         other_words = same and len({*lacking} - NEGATIONS) > most
         # Those of the question stand in nothing that only other words find.
         if words_lacking(stated, [*passages, asks]) if doubted else other_words:
