@@ -121,7 +121,8 @@ def languages_in(retriever: Any) -> list[str]:
     manifest = getattr(retriever, "manifest", None)
     counts = Counter[str]()
     for part in getattr(manifest, "parts", (manifest,)):
-        counts.update(getattr(part, "languages", None) or {})
+        languages = getattr(part, "languages", None)
+        counts.update(languages if isinstance(languages, Mapping) else ())
     return [code for code, count in counts.most_common() if count >= _SHARE * counts.total()]
 
 

@@ -200,6 +200,14 @@ def test_an_index_in_several_languages_is_searched_in_the_others(own, passage, s
         assert found.record.quizzes[0].support.startswith("found by “In German”; ")
 
 
+def test_what_a_retriever_of_ones_own_calls_its_languages_may_be_anything(own):
+    reply = replies(AnswerFromDocuments={"answer": "UNKNOWN"}, RewordQuery={"words": "[]"})
+    program, engine = own("Badges are blue.", reply=reply, settle="reading", pick=False, expand=1)
+    program.retriever.manifest = SimpleNamespace(languages="english and german")
+    assert program("How much is the subsidy for lunch?").unanswered
+    assert engine.count["TranslateQuery"] == 0
+
+
 def test_what_a_translation_finds_in_the_language_of_the_question_has_to_have_words_of_an_answer(own):
     asked = "How much is the subsidy for lunch?"
     reply = replies(
@@ -211,7 +219,8 @@ def test_what_a_translation_finds_in_the_language_of_the_question_has_to_have_wo
     program, engine = own("Badges are blue.", "We meet on Monday.", reply=reply, settle="reading", pick=False, expand=1)
     program.retriever.manifest = SimpleNamespace(languages={"en": 70, "de": 30})
     program.retriever.found = {asked: [0], "Wie hoch?": [1]}
-    assert program(asked).unanswered and engine.count["JudgeSupport"] == 0
+    assert program(asked).unanswered
+    assert engine.count["JudgeSupport"] == 0
 
 
 def test_a_word_that_no_passage_has_is_put_in_others_of_its_language_where_the_index_has_that(own):
