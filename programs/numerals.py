@@ -24,7 +24,7 @@ _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]
 _LONGEST = 40
 _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
 _THOUSANDS = re.compile(
-    r"(?<![\d.,])(\d{1,3})(?:[.,](\d{1,3}))?(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?![\w-])", re.IGNORECASE
+    r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?!\w|-[^\W\d])", re.IGNORECASE
 )
 # 3 p.m., 15h00 and 15 Uhr.
 _OCLOCK = re.compile(
@@ -32,6 +32,7 @@ _OCLOCK = re.compile(
     r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?\s?Uhr)\b)",
     re.IGNORECASE,
 )
+_AM = re.compile(r"\bam\b")
 # The ones, what follows them up to twenty, the tens from twenty on, and how tens and ones are written together.
 _LANGUAGES = (
     (
@@ -88,7 +89,7 @@ _IN_WORDS = re.compile(
 
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
-    text = _OCLOCK.sub(_oclock, _words_in_digits(dates_in_iso(usual_width(text))))
+    text = _hours_in_digits(_words_in_digits(dates_in_iso(usual_width(text))))
     text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
     text = _THOUSANDS.sub(lambda one: one[1] + (one[2] or "").ljust(3, "0"), text)
     if text.isascii():
@@ -108,10 +109,18 @@ def _words_in_digits(text: str) -> str:
     return _IN_WORDS.sub(number, text)
 
 
-def _oclock(found: re.Match[str]) -> str:
-    twelve, minutes, half, hour, *others = found.groups()
-    hours = int(hour) if hour else int(twelve) % 12 + 12 * (half.lower() == "p")
-    return f"{hours}:{next(filter(None, (minutes, *others)), '00')}"
+def _hours_in_digits(text: str) -> str:
+    german = cache(lambda: spaced_language([_AM.sub("", text)]) == "de")
+
+    def hour(found: re.Match[str]) -> str:
+        twelve, minutes, half, hours, *others = found.groups()
+        # A room 10 may be "am Flur".
+        if half and not minutes and found[0].endswith("am") and german():
+            return found[0]
+        hours = int(hours) if hours else int(twelve) % 12 + 12 * (half.lower() == "p")
+        return f"{hours}:{next(filter(None, (minutes, *others)), '00')}"
+
+    return _OCLOCK.sub(hour, text)
 
 
 def _in_digits(found: re.Match[str]) -> str:

@@ -412,14 +412,18 @@ def newer(first: str, second: str) -> bool | None:
 def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
     """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place.
 
-    What asks for what was before, or for what changed, asks for these as well.
+    What asks for what was before, or for what changed, asks for these as well, unless that is what they speak of: how
+    a password is changed.
     """
-    found = list(verdicts)
-    for place, older in enumerate(() if _OF_BEFORE.search(quiz) else verdicts):
+    found, before = list(verdicts), [word.casefold() for word in _OF_BEFORE.findall(quiz)]
+    for place, older in enumerate(verdicts):
         if not older.kept:
             continue
         for other, later in enumerate(verdicts):
             if not newer(later.date, older.date) or next(disagreements(older, later, quiz), None) is None:
+                continue
+            spoken = " ".join(f"{one.title} {one.heading} {one.text}" for one in (older, later))
+            if not all(stands_in(word, words_of(spoken)) for word in before):
                 continue
             why = f"{later.title or later.file or later.passage_id}, of {later.date}, says otherwise and is newer"
             found[place] = older.model_copy(update={"kept": False, "why": why, "older_than": later.passage_id})

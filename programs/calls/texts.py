@@ -310,7 +310,9 @@ class Copies:
         self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
         asked = (inputs.get(name) for name in predictor.signature.input_fields if name != "answer_type")
         texts = [text for value in asked for text in _texts_in(value)]
-        self._inputs = {word for text in texts for word in words_of(f"{text} {in_digits(text)}")}
+        if self._shown:
+            texts += [in_digits(text) for text in texts]
+        self._inputs = {word for text in texts for word in words_of(text)}
         self._field = field
         self._found = self._left_out = False
 

@@ -44,6 +44,8 @@ _OTHER_WORDS, _LONGEST = 8, 200
 """So many other words for a question are searched, in so many characters: language models may write sentences."""
 _LANGUAGES, _SHARE = 2, 0.02
 """In so many further languages a question is searched for, if they are those of such a share of all passages."""
+_SAID = 1 / 3
+"""So much of what sentences have in common is about a question that passages do not have most words of."""
 NO_REPLY = "no reply could be used"
 """What `QuizRecord.support` is where passages were read in vain."""
 
@@ -119,7 +121,8 @@ def languages_in(retriever: Any) -> list[str]:
     manifest = getattr(retriever, "manifest", None)
     counts = Counter[str]()
     for part in getattr(manifest, "parts", (manifest,)):
-        counts.update(getattr(part, "languages", None) or {})
+        languages = getattr(part, "languages", None)
+        counts.update(languages if isinstance(languages, Mapping) else ())
     return [code for code, count in counts.most_common() if count >= _SHARE * counts.total()]
 
 
@@ -195,7 +198,10 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     asked = content_words(quiz)
     shared = [sum(stands_in(word, words_of(_whole_text(one))) for word in asked) for one in passages]
     nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
-    found = [] if left else [*{*about, *nearest}]
+    least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
+    if not left:
+        return sorted({*about, *nearest}) if about else None
+    found = list[int]()
     while left:
         wanted = left & first or left
         ranks = [
@@ -203,13 +209,15 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
             for place, lacks in enumerate(lacking)
         ]
         best = ranks.index(min(ranks))
-        brought = left - lacking[best]
-        # Any passage may have a word that is no name, and those of other files a number.
-        near = {passages[place].place.file for place in found} if any(map(str.isdigit, "".join(brought))) else set()
-        least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
-        elsewhere = passages[best].place.file not in near if found else shared[best] < least
-        by_chance = elsewhere and best not in about and len(brought) == 1 and names.isdisjoint(brought)
-        if by_chance or wanted <= lacking[best]:
+        brought, files = left - lacking[best], {passages[place].place.file for place in found}
+        # Any passage may have one word more that is no name, and those of other files a number.
+        if not found:
+            chance = names.isdisjoint(brought) and best not in about and shared[best] < least
+        elif any(map(str.isdigit, "".join(brought))):
+            chance = not shared[best] and passages[best].place.file not in files
+        else:
+            chance = not shared[best] and left.isdisjoint(first)
+        if wanted <= lacking[best] or (chance and len(brought) == 1):
             break
         found.append(best)
         left &= lacking[best]
@@ -228,11 +236,13 @@ def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | N
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
-        if answer is None and not spoken_in((first, second), quiz):
-            # They contradict each other on something else, such as the notice of a party, and not on its date.
-            continue
+        spoken = answer is not None or spoken_in((first, second), quiz)
         one_table = answer is None and first.file == second.file != ""
         for pair in disagreements(first, second, quiz, other_words):
+            same = {*content_words(pair[0])}.intersection(content_words(pair[1]))
+            if not spoken and sum(stands_in(word, same) for word in asked) < _SAID * len(same):
+                # They contradict each other on something else, such as the notice of a party, and not on its date.
+                continue
             # As in "city: Kiel; fare: 88".
             columns = [cell.partition(": ")[0] for cell in pair[0].split("; ") if one_table and ": " in cell]
             if len(columns) > 1 and not any(stands_in(word, words_of(" ".join(columns))) for word in asked):

@@ -67,7 +67,8 @@ _CALLED = [
 _COUNT = re.compile(r"\d{1,2}")
 # Of a place that stands above a passage.
 _NUMBERED = re.compile(r"\b(?:row|page|slide) \d+")
-_TIME = re.compile(r"(?<![\w:])\d\d?:[0-5]\d(?![\d:])")
+_TIME = re.compile(r"(?<![\d:])0?(\d\d?)\s?:\s?([0-5]\d)(?!\d)")
+_MONTH = re.compile(r"^\d{4}\[-‐‑–\]\d\d$")
 _TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
@@ -128,12 +129,12 @@ async def support_of(
     """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
     Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-    seen to agree with whatever they are shown. Passages of another language than the question's lack any, as do those
-    that it was `translated` for. Where the
-    judge's replies are of no use, words alone decide; it is None where it could not be asked. The words of an answer
-    that is not `worded`, such as a yes, prove nothing, nor do words that a passage says not to be so; where what is
-    asked about has to be `named`, nor do those of passages that speak of none of its names. Passages that are `doubted`
-    have to have all words of an answer that the question has not, and the judge has to agree fully.
+    seen to agree with whatever they are shown. Passages of another language than the question's lack any, also
+    beside others where it was `translated` for them. Where the judge's replies are of no use, words alone decide; it
+    is None where it could not be asked. The words of an answer that is not `worded`, such as a yes, prove nothing, nor
+    do words that a passage says not to be so; where what is asked about has to be `named`, nor do those of passages
+    that speak of none of its names. Passages that are `doubted` have to have all words of an answer that the question
+    has not, and the judge has to agree fully.
     """
     lacking, asks = list[str](), asking(question)
     if worded and not verdict_in(answer):
@@ -147,7 +148,8 @@ async def support_of(
         # In other languages, too, one word is yes or no.
         verdict = len(words) == 1 and asks.rstrip().endswith(("?", "？")) and not asks_what(asks)
         most = len(words) if verdict else len(words) / 2
-        same = not translated and any(language_of(one) == language for one in passages)
+        alike = [language_of(one) == language for one in passages]
+        same = all(alike) if translated else any(alike)
         other_words = same and len({*lacking} - NEGATIONS) > most
         # Those of the question stand in nothing that only other words find.
         if words_lacking(stated, [*passages, asks]) if doubted else other_words:
@@ -206,9 +208,10 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     if words_lacking(answer, [other_numbers_left_out(answer, text) for text in written]):
         return "the passages have its words as parts of other numbers"
     stated, *texts = map(_spelled, (in_digits(answer), *written))
-    pieces = [*_DAY.findall(stated), *_IDENTIFIER.findall(stated), *_TIME.findall(stated)]
-    # Of hyphens and dashes, programs write one or another.
-    if not all(any(map(_in_one_piece(one.replace("-", "[-‐‑–]")).search, texts)) for one in pieces):
+    # Of hyphens and dashes, programs write one or another, and a month is that of a day, too.
+    pieces = [one.replace("-", "[-‐‑–]") for one in (*_DAY.findall(stated), *_IDENTIFIER.findall(stated))]
+    pieces = [_MONTH.sub(r"\g<0>(?:-\\d\\d)?", one) for one in pieces]
+    if not all(any(map(_in_one_piece(one).search, texts)) for one in pieces):
         return "the passages have its words apart"
     there = set(words_of(" ".join(texts)))
     names = (name for one in stripped_sentences(stated) for name in names_of(f": {one}"))
@@ -218,8 +221,11 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     figures = [*map(_in_figures, written)]
     # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
     counted = {one: _counted(_in_figures(one)) for one in (answer, in_digits(answer))}
+    times = _TIME.findall("\n".join(texts))
     if not any(
-        all(_has_beside(number, word, figures) for number, word in pairs) and not _lacking(one, written)
+        all(_has_beside(number, word, figures) for number, word in pairs)
+        and not _lacking(one, written)
+        and {*_TIME.findall(one)}.issubset(times)
         for one, pairs in counted.items()
     ):
         return "the passages have its number and its words apart"

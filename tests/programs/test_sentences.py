@@ -121,6 +121,21 @@ def test_what_asks_for_what_was_before_is_read_from_older_passages_too(asked, re
     assert " ".join(one.passage_id for one in without_older(asked, unjudged(hits)) if one.kept) == read
 
 
+@pytest.mark.parametrize(
+    ("asked", "rule"),
+    [
+        ("How often do I have to change my password?", "You have to change your password every {} days."),
+        ("How much is carried over from the previous year?", "From the previous year {} days are carried over."),
+        ("Combien de jours avant le départ faut-il payer ?", "Il faut payer {} jours avant le départ."),
+        ("变更预订的费用是多少？", "变更预订的费用是{}元。"),
+    ],
+)
+def test_what_passages_themselves_call_before_or_a_change_is_read_from_the_newest(asked, rule):
+    texts = {"2021": rule.format(9), "2024": rule.format(6)}
+    hits = [Hit(Passage(date, "", text, Place(date=date)), 1.0) for date, text in texts.items()]
+    assert [one.passage_id for one in without_older(asked, unjudged(hits)) if one.kept] == ["2024"]
+
+
 @pytest.mark.parametrize(("language", "asked", "told", "turn"), PAIRS)
 def test_two_subjects_do_not_disagree(language, asked, told, turn):
     question, first, second = pair(language, asked, told, turn, same=False)
