@@ -200,7 +200,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
     least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
     if not left:
-        return sorted({*about, *nearest}) if about else None
+        return sorted({*about, *nearest}) or None if about or not verdict_in(answer) else None
     found = list[int]()
     while left:
         wanted = left & first or left
@@ -211,12 +211,12 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
         best = ranks.index(min(ranks))
         brought, files = left - lacking[best], {passages[place].place.file for place in found}
         # Any passage may have one word more that is no name, and those of other files a number.
-        if not found:
-            chance = names.isdisjoint(brought) and best not in about and shared[best] < least
-        elif any(map(str.isdigit, "".join(brought))):
+        if not any(map(str.isdigit, "".join(brought))):
+            chance = found and not shared[best] and left.isdisjoint(first)
+        elif found:
             chance = not shared[best] and passages[best].place.file not in files
         else:
-            chance = not shared[best] and left.isdisjoint(first)
+            chance = best not in about and shared[best] < least
         if wanted <= lacking[best] or (chance and len(brought) == 1):
             break
         found.append(best)

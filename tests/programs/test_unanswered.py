@@ -402,6 +402,8 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
         # Of what is no name, and of a number, those of other files count that share a word with the question.
         ("How much are meals and fares?", "32 and 28", ["meals", "fares"]),
         ("Who signed, and for what contract?", "portline, greenbean", ["signed", "other"]),
+        ("What is it about?", "everybody and kilogram", ["leave", "supply"]),
+        ("When does a lease contract stop?", "3 April 2027", ["signed", "other"]),
     ],
 )
 def test_sources_have_the_words_of_an_answer_together(own, question, answer, cited):
