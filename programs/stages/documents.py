@@ -179,7 +179,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
     Its names and numbers tell, and then its other words. Where that is nothing, as of a mere yes or no, those about the
-    quiz, and those with most of its words; None where it is unknown which they are.
+    quiz and those with most of its words, and the latter where what they have may be chance; None where it is unknown.
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     # In one writing, so that words of one passage are those of another.
@@ -189,18 +189,18 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
         answer = answer if any(day in text for text in texts) else answer.replace(day, " ")
     left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
     left = {word for word in left if not verdict_in(word)}
+    asked = content_words(quiz)
+    shared = [sum(stands_in(word, words_of(_whole_text(one))) for word in asked) for one in passages]
+    nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
+    if not left:
+        return sorted({*about, *nearest}) or None if about or not verdict_in(answer) else None
     # The first word of an answer has a capital, whatever it is.
     capitals = {word.casefold() for text in texts for word in _LETTERS.findall(text) if word[0].isupper()}
     names = capitals.intersection(word for name in names_of(f": {answer}") for word in name)
     first = {word for word in left if word in names or any(map(str.isdigit, word))} or left
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
     apart = [not in_one_piece(tokens(answer), tokens(text)) for text in texts]
-    asked = content_words(quiz)
-    shared = [sum(stands_in(word, words_of(_whole_text(one))) for word in asked) for one in passages]
-    nearest = [place for place, count in enumerate(shared) if 0 < count == max(shared)]
     least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
-    if not left:
-        return sorted({*about, *nearest}) or None if about or not verdict_in(answer) else None
     found = list[int]()
     while left:
         wanted = left & first or left
