@@ -393,7 +393,7 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
         ("How many meals are there?", "28", ["meals"]),
         # What has most words of the question is read for a yes, and not only what has its name.
         ("Are we allowed to work from Spain?", "Yes", ["abroad", "transports"]),
-        # That the nearest has a word of the question tells nothing where none speaks of it.
+        # A word of the question in the nearest is not enough where none speaks of it.
         (
             "May I bring a dog to a meeting in the country?",
             "No",
