@@ -4,8 +4,9 @@
 
 KEQA in the paper's form is asked one question of the testbed; what its calls read is counted against what stands in
 their prompts. Prompts of these calls, DSPy's with the fixed demonstrations, are then read and continued greedily in one
-batch: by the decoder with the beginnings that they share and without, and by generate. A server is one of llama.cpp for
-each folder, with its weights and one slot, which is given the same tokens, one prompt after the other.
+batch: by the decoder with the beginnings that they share and without, and by generate; where the model's weights are
+packed, with those as they are stored as well. A server is one of llama.cpp for each folder, with its weights and one
+slot, which is given the same tokens, one prompt after the other.
 """
 
 import time
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import torch
@@ -22,6 +24,7 @@ from dspy import lm15
 from torch.nn.utils.rnn import pad_sequence
 
 from keqa.lms import build_roles
+from keqa.lms.local import packing
 from keqa.lms.local.decoder import DrawSettings, Job
 from keqa.lms.local.engine import TransformersEngine
 from keqa.programs import KEQA
@@ -131,6 +134,11 @@ def main() -> None:
         chosen = prompts[: given.prompts]
         precision = str(model.dtype).removeprefix("torch.")
         rows += speed(engine, chosen, given.tokens, {"model": name, "precision": precision})
+        if any(type(one).__module__ == packing.__name__ for one in model.modules()):
+            with patch.object(packing, "pack", lambda model: None):
+                engine._load()
+            model = engine.decoder.model
+            rows += speed(engine, chosen, given.tokens, {"model": name, "precision": f"{precision}, as stored"})
         if given.int8:
             # In place, so that the decoder keeps its hook; its buffers are of the old precision.
             engine.decoder.clear()

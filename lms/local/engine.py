@@ -235,7 +235,9 @@ class TransformersEngine(LocalEngine):
         import torch
 
         from keqa.lms.local.decoder import Decoder
+        from keqa.lms.local.packing import pack
 
+        pack(model)
         on_cpu = next(model.parameters()).device.type == "cpu"
         row_bytes = self._row_bytes or (3 * 2**29 if on_cpu else int(torch.cuda.mem_get_info()[0]) // 3)
         memory = {"row_bytes": row_bytes, "kept_bytes": row_bytes // 4, "chunk_tokens": 4096 if on_cpu else 32768}

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import platform
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from fixtures.tiny_model import save_tiny_model
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms import build_lm
 from keqa.lms.local.engine import TransformersEngine
-from keqa.lms.local.weights import load_for_training, place_of_model
+from keqa.lms.local.weights import load_for_training, load_model, place_of_model
 from keqa.lms.loops import drafts_to, leaving
 from keqa.signatures.chat_format import adapter
 from keqa.signatures.keqa import AnswerQuiz
@@ -57,6 +58,20 @@ def test_greedy_texts_are_those_of_generate(tmp_path, kind, options):
         futures = [engine.submit(request(text, temperature=0.0, max_tokens=16)) for text in texts]
         assert [future.result().text for future in futures] == expected
     engine.close()
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+def test_a_model_with_packed_layers_computes_what_is_stored(tmp_path, kind):
+    folder = str(save_tiny_model(tmp_path, kind=kind, hidden_size=512, intermediate_size=1024))
+    stored, engine = load_model(folder)[1], TransformersEngine(folder)
+    packed = engine.decoder.model
+    engine.close()
+    some = any(type(one).__name__ == "_Packed" for one in packed.modules())
+    assert some is (platform.machine() == "x86_64")
+    tokens = torch.tensor([[5, 9, 2, 7, 7, 11]])
+    for rows in (1, 3):
+        given = {"input_ids": tokens.repeat(rows, 1)}
+        torch.testing.assert_close(packed(**given).logits, stored(**given).logits, rtol=0, atol=5e-3)
 
 
 def test_a_draw_is_the_same_alone_and_in_a_crowd(engine):
