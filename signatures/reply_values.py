@@ -9,6 +9,7 @@ No pattern takes more than the time of its text's length, as in `keqa.signatures
 import json
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Literal, get_args, get_origin
 
 from dspy.adapters.utils import parse_value
@@ -26,8 +27,9 @@ BEFOREHAND = re.compile(
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$")
 FENCED = re.compile(r"\A\s*```[\w-]*[^\S\n]*\n([^`]*)\n[^\S\n]*```[^`]*\Z")
 _VERDICT_CHARS = 1_000
-# Repairing a list takes the square of its length, and more where it is deeply nested. What is longer has to be JSON.
-_REPAIRED_CHARS, MOST_BRACKETS = 4_000, 128
+MOST_BRACKETS = 128
+# Repairing a list takes its length times its quotation marks, and more where it is nested. What is more has to be JSON.
+_REPAIRED_CHARS, _REPAIRED_QUOTES, _REPAIRED_DEPTH = 4_000, 400, 8
 _TEXTS = re.compile(r'\s*\[\s*"(?P<texts>[^\\]*)"\s*\]\s*', re.DOTALL)
 _BULLET = re.compile(r"[-*•]\s+(.+)")
 _ITEM = re.compile(
@@ -81,8 +83,7 @@ def typed(text: str, name: str, annotation: Any) -> Any:
     kind = get_origin(annotation)
     if kind in (list, dict) and _NONE.fullmatch(value[:_VERDICT_CHARS]):
         return kind()
-    brackets = sum(value.count(bracket) for bracket in "[]{}()")
-    if annotation is not str and (len(value) > _REPAIRED_CHARS or brackets > MOST_BRACKETS):
+    if annotation is not str and not _repairable(value):
         return TypeAdapter(annotation).validate_python(parse_json(value, "it", max_depth=MOST_BRACKETS))
     if annotation == list[str]:
         value = _escaped(_listed(_unwrapped(value, name)))
@@ -94,6 +95,14 @@ def typed(text: str, name: str, annotation: Any) -> Any:
         # Repaired, it would be what a sentence quotes.
         raise ValueError(f"no {kind.__name__}")
     return parse_value(value, annotation)
+
+
+def _repairable(value: str) -> bool:
+    """Whether a value that is not quite JSON can be repaired in little time."""
+    if len(value) > _REPAIRED_CHARS or sum(map(value.count, "\"'“”‘’`")) > _REPAIRED_QUOTES:
+        return False
+    brackets = [1 if char in "[{(" else -1 for char in value if char in "[]{}()"]
+    return len(brackets) <= MOST_BRACKETS and max(accumulate(brackets), default=0) <= _REPAIRED_DEPTH
 
 
 def thought_through(text: str) -> str:
