@@ -459,5 +459,10 @@ class Steps:
         tried = {f"settled by {kept.way}": kept} if kept is not asked and kept.point is not tuning.best else {}
         tried |= {"as keqa ask does": asked} if asked is not None else {}
         self.report.trials += [Trial(name, one.point.score, one.point.scores) for name, one in tried.items()]
+        if kept is asked:
+            # It has nothing of what was tuned.
+            self.report.chosen.pop()
         self.report.chosen += [name for name, one in tried.items() if one is kept]
+        if self.report.boundary is not None:
+            self.report.boundary["kept"] = kept.point.settings["boundary"]
         return found.program

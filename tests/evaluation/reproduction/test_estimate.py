@@ -172,7 +172,9 @@ def test_what_is_learned_beforehand_is_rehearsed(retriever):
     shared = estimate_compilation(parse_spec("rag"), parts, Split(TRAIN, TRAIN), ROLES, options)
     assert [one.calls for one in whole.bounds[MODEL]] == [40 + 4 * 8, 40 + 4 * 10]
     assert [one.calls for one in shared.bounds[MODEL]] == [40 + 4 * 40, 40 + 4 * 40]
-    without = estimate_compilation(parse_spec("rag"), parts, Split(TRAIN, TRAIN), ROLES, {**options, "optimizer": "none"})
+    without = estimate_compilation(
+        parse_spec("rag"), parts, Split(TRAIN, TRAIN), ROLES, {**options, "optimizer": "none"}
+    )
     assert [one.calls for one in without.bounds[MODEL]] == [40, 40]
 
 
