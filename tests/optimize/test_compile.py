@@ -444,7 +444,8 @@ def test_a_boundary_model_is_left_out_where_what_keqa_ask_does_is_kept(setting, 
 def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(setting, journal):
     world = bounded(setting)
     world.program.examination.quiz.demos = [dspy.Example(quiz="Who governs Town3?", answer="Bo Mayor3")]
-    shared = replace(world.train[5], id="v", question="Another?")
+    # Two files may both number their questions from 1 on.
+    shared = replace(world.train[5], id=world.train[0].id, question="Another?")
     found = learn(world.program, world.train, [shared], Asking(journal, f1, in_flight=1), 5)
     asked = {inputs["quiz"] for name, inputs, _ in world.engine.calls if name == "AnswerQuiz"}
     assert not asked & {"Who governs Town3?", "Who governs Town5?", "To whom is Bo Mayor5 married?"}
