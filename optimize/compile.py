@@ -185,9 +185,9 @@ def compile_program(
     report = Report(chosen.optimizer_name, len(parts.train), len(parts.val), **chosen.costs, sources=sources)
     report.problems += parts.problems
     if kept:
-        few_of = f"{len(parts.train) + len(parts.val)} questions are too few to choose how they are settled"
+        why = f"{few} to choose how they are settled, {FEWEST} at least"
         without = ", which has no utility reference" if "pick" in kept else ""
-        report.problems.append(f"{few_of}, {FEWEST} at least: what was not set is as keqa ask has it{without}")
+        report.problems.append(f"{why}: what was not set is as keqa ask has it{without}")
     where = None if folder is None else Path(folder)
     with ExitStack() as stack:
         place = where or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
@@ -443,10 +443,10 @@ class Steps:
             }
         if len(found.values[SETTLE]) == 1:
             return found.program
-        if too_few(self.train, self.val):
+        if few := too_few(self.train, self.val):
             self.report.problems.append(
-                f"{len(self.train) + len(self.val)} questions are too few to choose by between memory, reading and "
-                f"taking apart, {FEWEST} at least: {found.start.settle} stays"
+                f"{few} to choose by between memory, reading and taking apart, {FEWEST} at least: "
+                f"{found.start.settle} stays"
             )
             return found.program
         return self._settled(found)
@@ -459,5 +459,10 @@ class Steps:
         tried = {f"settled by {kept.way}": kept} if kept is not asked and kept.point is not tuning.best else {}
         tried |= {"as keqa ask does": asked} if asked is not None else {}
         self.report.trials += [Trial(name, one.point.score, one.point.scores) for name, one in tried.items()]
+        if kept is asked:
+            # It has nothing of what was tuned.
+            self.report.chosen.pop()
         self.report.chosen += [name for name, one in tried.items() if one is kept]
+        if self.report.boundary is not None:
+            self.report.boundary["kept"] = kept.point.settings["boundary"]
         return found.program

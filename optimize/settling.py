@@ -54,9 +54,10 @@ _LEAST_FOUND = 0.2
 """A smaller share of training questions whose answer stands in what is found says that the index is of other things."""
 
 
-def too_few(*questions: Sequence[Example]) -> bool:
-    """Whether questions are too few to choose a way by."""
-    return sum(map(len, questions)) < FEWEST
+def too_few(*questions: Sequence[Example]) -> str | None:
+    """How many questions there are, in words, where that is too few to choose a way by; each counts once."""
+    found = len({one for some in questions for one in some})
+    return f"{found} questions are too few" if found < FEWEST else None
 
 
 def as_good(one: Sequence[float], best: Sequence[float]) -> bool:

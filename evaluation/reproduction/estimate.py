@@ -15,7 +15,7 @@ from keqa.errors import KeqaError, StageError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, count, table, text
 from keqa.evaluation.reports.questions import ROLES
-from keqa.evaluation.reproduction.rehearsal import Spent, StandIn
+from keqa.evaluation.reproduction.rehearsal import Spent, StandIn, known_answer
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms.factory import Roles
 from keqa.metrics.answers import f1
@@ -143,7 +143,7 @@ def estimate_compilation(
 ) -> Estimate:
     """Rehearse a whole compilation on a few of its questions; what is spent grows with their number."""
     train = questions.train[:_REHEARSED_PAIRS]
-    shared = questions.val[0].id in {one.id for one in questions.train}
+    shared = questions.val[0] in questions.train
     share = round(len(train) * len(questions.val) / len(questions.train))
     val = [] if shared else questions.val[: min(max(share, 1), _REHEARSED_PAIRS)]
     factor = (len(questions.train) + len(questions.val) * (not shared)) / len([*train, *val])
@@ -160,12 +160,19 @@ def estimate_compilation(
     def rehearse(knows: bool, lms: Roles) -> None:
         # Where everything is right demonstrations are found, and then tried.
         metric = (lambda *_, **__: 1.0) if knows else f1
-        compile_program(make(spec, replace(parts, lms=lms)), train, val or None, metric=metric, **options)
+        gold = [[known_answer(one) if knows else one for one in some] for some in (train, val)]
+        compile_program(make(spec, replace(parts, lms=lms)), gold[0], gold[1] or None, metric=metric, **options)
 
     # About as many tokens as a text has, in Chinese, too.
     bounds = _bounds(models, rehearse, factor, lambda words: len(words.encode("utf-8", "replace")) // 4)
     task = bounds[models["task"]]
     bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
+    if options["optimizer"] == "bootstrap":
+        # Who knows little is right now and then, and the sets of demonstrations are tried as well.
+        tried = estimate("", spec, questions.val, parts, models)
+        for model, one in tried.bounds.items():
+            known, unknown = bounds[model]
+            bounds[model] = CostBounds(known, total([unknown, one.unknown.times(options["sets"])]))
     # Each way to settle a question is asked all of them, and the few of the rehearsal choose none.
     program = make(spec, parts)
     for way in _ways(program) if isinstance(program, KEQA) and options["tuning"] and not too_few(both) else ():

@@ -165,7 +165,7 @@ def learn(
     program: KEQA, train: Sequence[Example], val: Sequence[Example], asking: Asking, tries: int
 ) -> Trained[LightModel]:
     """Collect draws to the quizzes of training questions, and train a light model on them."""
-    if {one.id for one in train} & {one.id for one in val}:
+    if {*train} & {*val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
     left_out = {(quiz_key(quiz), tuple(map(str, choices))) for quiz, choices in shown}

@@ -87,7 +87,7 @@ class _Counts:
         """What is known of a name: what helps three quarters as often as the others at most, and not by chance."""
         if name is None:
             return None
-        from scipy.stats import binom
+        from scipy.stats import hypergeom
 
         counts = Counter(self._all)
         for root in without:
@@ -95,10 +95,13 @@ class _Counts:
         helped, labelled = counts[name, True], counts[name, True] + counts[name, False]
         if not labelled:
             return None
-        others = counts.total() - labelled
-        share = (sum(count for (_, helpful), count in counts.items() if helpful) - helped) / others if others else 0.0
-        seldom = helped <= _LOWEST * share * labelled and float(binom.cdf(helped, labelled, share)) < _CHANCE
-        return SourceRecord(name, helped, labelled, seldom, self._of)
+        total = counts.total()
+        others, all_helped = total - labelled, sum(count for (_, helpful), count in counts.items() if helpful)
+        share = (all_helped - helped) / others if others else 0.0
+        seldom = helped <= _LOWEST * share * labelled
+        # The labels of the others may be few as well.
+        unreliable = seldom and float(hypergeom.cdf(helped, total, all_helped, labelled)) < _CHANCE
+        return SourceRecord(name, helped, labelled, unreliable, self._of)
 
 
 def _day(date: str) -> str:

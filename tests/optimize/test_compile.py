@@ -427,10 +427,25 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     assert (again.program.examination.gate, again.report.curve) == (found.program.examination.gate, report.curve)
 
 
+@pytest.mark.slow
+def test_a_boundary_model_is_left_out_where_what_keqa_ask_does_is_kept(setting, compiled, monkeypatch):
+    monkeypatch.setattr("keqa.optimize.settling.FEWEST", 2)
+    monkeypatch.setattr("keqa.optimize.settling.cheapest_of_the_best", lambda tried: tried[-1])
+    world = bounded(setting)
+    world.program.retriever.own_documents = True
+    asked = ("draft", "settle", "expand", "pick", "read_together")
+    grid = SMALL | {name: GRID[name] for name in asked}
+    report = compiled(world, reference=False, boundary_tries=5, grid=grid).report
+    best = max(report.curve, key=lambda point: point.objective)
+    assert (best.settings["boundary"], report.settings["gate"].after, report.boundary["kept"]) == (True, "votes", False)
+    assert report.chosen == ["demonstrations 1", "as keqa ask does"]
+
+
 def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(setting, journal):
     world = bounded(setting)
     world.program.examination.quiz.demos = [dspy.Example(quiz="Who governs Town3?", answer="Bo Mayor3")]
-    shared = replace(world.train[5], id="v", question="Another?")
+    # Two files may both number their questions from 1 on.
+    shared = replace(world.train[5], id=world.train[0].id, question="Another?")
     found = learn(world.program, world.train, [shared], Asking(journal, f1, in_flight=1), 5)
     asked = {inputs["quiz"] for name, inputs, _ in world.engine.calls if name == "AnswerQuiz"}
     assert not asked & {"Who governs Town3?", "Who governs Town5?", "To whom is Bo Mayor5 married?"}

@@ -285,6 +285,9 @@ def test_by_too_few_questions_no_way_is_chosen(setting, compiled, monkeypatch):
         "24 questions are too few to choose by between memory, reading and taking apart, 25 at least: quizzes stays"
     ]
     assert compiled(setting(Knows(), train=20, val=5), folder="more").program.settle == "draft"
+    # Those that learn and choose count once.
+    few = setting(KnowsAll(), train=6)
+    assert "6 questions are too few" in compiled(replace(few, val=None), folder="few").report.problems[-1]
     # Over documents of one's own it is as keqa ask has it, but for what was set.
     world = setting(KnowsAll(), train=20, val=4, expand=2)
     world.program.retriever.own_documents = True

@@ -163,13 +163,19 @@ def test_what_is_learned_beforehand_is_rehearsed(retriever):
     labels = estimate_labels("nq", TRAIN, Parts(found, None, {"tries": 3}), ROLES, "judge")
     assert (labels.dataset, labels.label, labels.questions) == ("nq", "labels of Table 2 by judge", 40)
     assert [one.calls for one in labels.bounds["judge"]] == [0, 40 * 2 * 3]
-    options = {"boundary": False, "tuning": False, "boundary_tries": 5, "optimizer": "bootstrap"}
+    options = {"boundary": False, "tuning": False, "boundary_tries": 5, "optimizer": "bootstrap", "sets": 4}
     parts = Parts(found, None, {})
     whole = estimate_compilation(parse_spec("rag"), parts, Split(TRAIN[:30], TRAIN[30:]), ROLES, options)
     assert (whole.dataset, whole.label, whole.questions) == ("training", "rag", 30)
-    # What is asked twice is counted once.
+    # What is asked twice is counted once. Four sets of demonstrations are tried on those to choose by, which are one of
+    # five in the rehearsal.
     shared = estimate_compilation(parse_spec("rag"), parts, Split(TRAIN, TRAIN), ROLES, options)
-    assert [[one.calls for one in found.bounds[MODEL]] for found in (whole, shared)] == [[40, 40]] * 2
+    assert [one.calls for one in whole.bounds[MODEL]] == [40 + 4 * 8, 40 + 4 * 10]
+    assert [one.calls for one in shared.bounds[MODEL]] == [40 + 4 * 40, 40 + 4 * 40]
+    without = estimate_compilation(
+        parse_spec("rag"), parts, Split(TRAIN, TRAIN), ROLES, {**options, "optimizer": "none"}
+    )
+    assert [one.calls for one in without.bounds[MODEL]] == [40, 40]
 
 
 def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_ways_are_added(retriever, monkeypatch):
@@ -212,7 +218,8 @@ def test_a_compilation_is_rehearsed_with_some_of_its_questions_and_draws_and_way
     assert calls("keqa", many[:24], many[:24], boundary=False) == {"m": [12, 12], "j": [6, 6]}
     assert rehearsed[0][3]["grid"] == {}
     assert ([one[1] for one in rehearsed], ways) == ([None, None], [])
-    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0 + 600, 15.0 + 1200]
+    # Three sets of demonstrations besides, where little is known.
+    assert calls("keqa", many[:19], many[19:], optimizer="bootstrap")["m"] == [15.0 + 600, 15.0 + 3 * 200 + 1200]
     assert [one[3]["optimizer"] for one in rehearsed] == ["bootstrap"] * 2
     assert [one[1] for one in rehearsed] == [["19", "20", "21", "22"]] * 2
     assert calls("rag", many[:50], many[50:])["m"] == [24.0, 24.0]

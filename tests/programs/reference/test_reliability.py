@@ -82,6 +82,9 @@ def test_few_labels_prove_nothing_nor_do_dates_that_are_alike():
     assert Reliability([]).of_date("2020") is Reliability(LABELS).of_date("2020") is None
     assert Reliability(dated("2020", 0, 50)).of_date("2020").unreliable is False
     assert Reliability([*dated("2015", 0, 3), *dated("2020", 3, 4)]).of_date("2015").unreliable is False
+    # Where all labels of the others helped, they are a few labels all the same.
+    assert Reliability([*dated("2015", 1, 1), *dated("2020", 0, 1)]).unreliable() == []
+    assert Reliability([*dated("2015", 4, 4), *dated("2020", 0, 4)]).unreliable() == []
     alike = Reliability([*dated("2015", 20, 40), *dated("2020", 21, 41)])
     assert [alike.of_date(year).unreliable for year in ("2015", "2020")] == [False, False]
 
