@@ -12,14 +12,18 @@ anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``oll
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dspy
+from dspy.clients import DISK_CACHE_DIR
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.weights import FREE, place_of
 from keqa.lms.served import EXAMPLES, provider_of, served
+from keqa.storage.files import private_folder
 
 IN_PROCESS = ("keqa", "local", *FREE)
 
@@ -93,6 +97,8 @@ def build_lm(
     _check_number("num_retries", num_retries, int, 0)
     _check_number("timeout", timeout, float, 0, open_below=True)
     common: dict[str, Any] = {"temperature": temperature, "num_retries": num_retries, "cache": cache}
+    if cache:
+        _begin_private_cache()
     if provider not in IN_PROCESS:
         settings = {**common, "max_tokens": max_tokens, "timeout": timeout, **kwargs}
         return served(model, api_base=api_base, api_key=api_key, **settings)
@@ -101,6 +107,15 @@ def build_lm(
     from keqa.lms.local.provider import build_in_process
 
     return build_in_process(model, max_tokens=max_tokens, **{**common, **kwargs})
+
+
+def _begin_private_cache() -> None:
+    """Make the folder of DSPy's cache for its owner alone, before DSPy makes it for all: replies quote questions."""
+    # DSPy makes its cache when it is first read; one that was configured lies elsewhere, or nowhere.
+    if "cache" not in vars(dspy):
+        # Where it cannot be made, DSPy says so, and keeps calls in memory.
+        with suppress(OSError):
+            private_folder(Path(DISK_CACHE_DIR))
 
 
 def check_model(model: str) -> None:

@@ -128,8 +128,9 @@ def serve(
         raise InputError("--no-token asks for none, and a token is given (--token-file, KEQA_TOKEN): leave out one")
     made = None if own or no_token or server.mcp else new_token()
     documents = None if server.documents is None else Documents(server.documents)
-    bound_memory()
     asked, retriever, roles = options.open(watch=watch)
+    if not program.no_cache:
+        bound_memory()
     bounds = asdict(limits)
     most = bounds.pop("max_document")
     answers = Answers(asked, retriever, roles.every, ServerLimits(**bounds))

@@ -122,7 +122,7 @@ def application(
     routes = [
         *(Route(path, endpoint, methods=["POST"]) for path, endpoint in ((_CHAT, handlers.chat), (_ASK, handlers.ask))),
         *(Route(PAGE, handlers.page), Route(_ABOUT, handlers.about), Route(OPEN, handlers.health)),
-        *(Route(_MODELS, handlers.models), Route(_MODELS + "/{name}", handlers.model)),
+        *(Route(_MODELS, handlers.models), Route(_MODELS + "/{name:path}", handlers.model)),
         *(Route(_METRICS, handlers.metrics), Route(_MCP, mcp, methods=["POST"])),
     ]
     if documents is not None:

@@ -12,7 +12,7 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.changing import IndexChange, add_files
 from keqa.retrievers.readers import passed_over
 from keqa.retrievers.readers.common import DOCUMENTS
-from keqa.server.limits import ProblemError
+from keqa.server.limits import ProblemError, log
 from keqa.storage.files import atomic_write
 from keqa.storage.redaction import visible_line
 
@@ -72,6 +72,10 @@ class Intake:
             if isinstance(error, InputError):
                 # Where the folder lies is nobody's business.
                 raise InputError(str(error).replace(str(path), name)) from None
+            if isinstance(error, RetrievalError):
+                log.error("a document cannot be added (%s): keqa index add says why", type(error).__name__)
+                message = "the index cannot be changed now, as while another process changes it: add the document later"
+                raise ProblemError(503, message, "server_error", "index_busy") from None
             raise
         return {"file": name, "passages": change.passages_added}
 

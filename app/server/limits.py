@@ -136,6 +136,11 @@ def problem_of(error: Exception, lms: Sequence[Any]) -> ProblemError:
     if isinstance(error, KeqaError):
         code = "no_answer" if isinstance(error, StageError) else "failed"
         return ProblemError(502, str(without_secrets(str(error), lms)), "server_error", code, headers=NOT_AGAIN)
+    if isinstance(error, OSError) and error.strerror:
+        # Its path may be named as somebody likes, and where the server has its files is nobody's business.
+        log.error("a file or folder of the server cannot be used: %s", error.strerror)
+        message = f"the server cannot use a file or folder of its own: {error.strerror}"
+        return ProblemError(500, message, "server_error", "storage", headers=NOT_AGAIN)
     log_fault(error)
     return FAULT
 

@@ -128,7 +128,7 @@ def test_a_server_of_ones_own_is_asked_again_without_litellm(server, tmp_path):
     said = [
         subprocess.run(
             [sys.executable, "-c", asks, server.api_base],
-            env={**os.environ, "DSPY_CACHEDIR": str(tmp_path)},
+            env={**os.environ, "DSPY_CACHEDIR": str(tmp_path / "calls")},
             capture_output=True,
             text=True,
             check=True,
@@ -136,3 +136,5 @@ def test_a_server_of_ones_own_is_asked_again_without_litellm(server, tmp_path):
         for _ in range(2)
     ]
     assert said == ["False True ['Oslo'] True", "False True ['Oslo'] False"]
+    # What is kept of calls, which quotes questions, is for nobody else.
+    assert sys.platform == "win32" or (tmp_path / "calls").stat().st_mode & 0o777 == 0o700

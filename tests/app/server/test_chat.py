@@ -101,9 +101,10 @@ def test_a_server_that_answers_in_short_says_so(serving):
 def test_the_model_is_listed(client):
     assert [model.id for model in client.models.list()] == ["keqa"]
     assert client.models.retrieve("keqa").owned_by == "keqa"
-    with pytest.raises(openai.NotFoundError) as error:
-        client.models.retrieve("gpt-4o")
-    assert error.value.code == "model_not_found"
+    for other in ("gpt-4o", "openai/gpt-4o"):
+        with pytest.raises(openai.NotFoundError) as error:
+            client.models.retrieve(other)
+        assert error.value.code == "model_not_found"
     with pytest.raises(openai.NotFoundError, match="questions go to POST /v1/chat/completions"):
         client.responses.create(model="keqa", input=QUESTION)
 

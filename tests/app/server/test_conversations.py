@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -11,8 +12,10 @@ from fixtures.command_line import begin
 from fixtures.serving import QUESTION, TOKEN, asked, until
 
 from keqa.conversations import Conversations
+from keqa.errors import RetrievalError
 from keqa.server.intake import Intake
 from keqa.server.limits import ServerLimits
+from keqa.storage.files import open_locked
 
 pytestmark = pytest.mark.server
 
@@ -176,6 +179,27 @@ def test_none_is_taken_where_that_is_not_allowed(serve, server):
         assert put(client, "a.txt").status_code == 404
     with serve(server, token=TOKEN).client as client:
         assert put(client, "a.txt").status_code == 401
+
+
+def test_what_keeps_a_document_out_is_no_fault_and_names_no_path(serve, server, folder, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("keqa.server.intake._PAUSE", 0)
+    index = tmp_path / "own"
+    serving = serve(server, intake=Intake(str(index), folder, 10_000))
+    with serving.client as client, caplog.at_level("ERROR", logger="keqa.server"):
+        with open_locked(index / "lock", "another process", "end it", lock_only=True, error=RetrievalError):
+            busy = put(client, "ferry.txt")
+        assert [path.name for path in folder.iterdir()] == ["old.txt"]
+        shutil.rmtree(folder)
+        gone = put(client, "ferry.txt")
+    assert [(one.status_code, one.json()["error"]["code"]) for one in (busy, gone)] == [
+        (503, "index_busy"),
+        (500, "storage"),
+    ]
+    assert "add the document later" in busy.json()["error"]["message"]
+    assert "No such file or directory" in gone.json()["error"]["message"]
+    assert "(RetrievalError): keqa index add says why" in caplog.text
+    assert "cannot be used: No such file or directory" in caplog.text
+    assert not any(str(tmp_path) in text for text in (busy.text, gone.text, caplog.text))
 
 
 def test_a_document_that_was_removed_may_come_again_in_other_words(serve, server, folder, tmp_path):

@@ -121,6 +121,8 @@ def test_more_connections_than_files_end_nothing_the_token_is_needed_and_a_signa
     # Where a connection finds no file, asyncio says so in its own way.
     assert err.count("Traceback") == err.count("socket.accept() out of system resource")
     assert not any(word in first + err for word in ("Carmouth", "Isvik", *given.values()))
+    # What DSPy keeps of the calls is for nobody else.
+    assert (tmp_path / "dspy").stat().st_mode & 0o777 == 0o700
 
 
 def test_no_answer_waits_for_its_head_to_be_acknowledged():
