@@ -26,10 +26,10 @@ _MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i
 _THOUSANDS = re.compile(
     r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?!\w|-[^\W\d])", re.IGNORECASE
 )
-# 3 p.m., 15h00 and 15 Uhr.
+# 3 p.m., 15h00, 15 Uhr, and the 8 of 8–15 Uhr.
 _OCLOCK = re.compile(
     r"(?<![\d:.,])(?:(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))?\s?([ap])(?:m\b|\.\s?m\b\.?)"
-    r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?\s?Uhr)\b)",
+    r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?(?:\s?Uhr|(?=\s?(?:[-–]|bis|und)\s?\d\d?(?:[:.]\d\d)?\s?Uhr)))\b)",
     re.IGNORECASE,
 )
 _AM = re.compile(r"\bam\b")
@@ -90,8 +90,8 @@ _IN_WORDS = re.compile(
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
     text = _hours_in_digits(_words_in_digits(dates_in_iso(usual_width(text))))
-    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
-    text = _THOUSANDS.sub(lambda one: one[1] + (one[2] or "").ljust(3, "0"), text)
+    for large, zeros in ((_MILLIONS, 6), (_THOUSANDS, 3)):
+        text = large.sub(lambda one, zeros=zeros: str(int(one[1] + (one[2] or "").ljust(zeros, "0"))), text)
     if text.isascii():
         return text
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))

@@ -183,10 +183,8 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     # In one writing, so that words of one passage are those of another.
-    answer, *texts = map(in_digits, (answer, *(other_numbers_left_out(answer, _whole_text(one)) for one in passages)))
-    for day in _DAY.findall(answer):
-        # One that stands nowhere was worked out: the year of another one has nothing to do with it.
-        answer = answer if any(day in text for text in texts) else answer.replace(day, " ")
+    answer, *texts = map(in_digits, (answer, *map(_whole_text, passages)))
+    texts = [other_numbers_left_out(answer, text) for text in texts]
     left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
     left = {word for word in left if not verdict_in(word)}
     asked = content_words(quiz)
