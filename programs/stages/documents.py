@@ -201,11 +201,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
     found = list[int]()
     while left:
-        wanted = left & first or left
-        ranks = [
-            (len(wanted & lacks), place not in about, -shared[place], len(left & lacks), apart[place])
-            for place, lacks in enumerate(lacking)
-        ]
+        ranks = [(len(left & lacks), -shared[place], apart[place]) for place, lacks in enumerate(lacking)]
         best = ranks.index(min(ranks))
         brought, files = left - lacking[best], {passages[place].place.file for place in found}
         # Any passage may have one word more that is no name, and those of other files a number.
@@ -215,7 +211,7 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
             chance = not shared[best] and passages[best].place.file not in files
         else:
             chance = best not in about and shared[best] < least
-        if wanted <= lacking[best] or (chance and len(brought) == 1):
+        if left <= lacking[best] or (chance and len(brought) == 1):
             break
         found.append(best)
         left &= lacking[best]

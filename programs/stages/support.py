@@ -72,8 +72,6 @@ _MEASURED = re.compile(
     r"|(?P<percent>%|\bper cent\b|\bprozent\b|\bpour ?cent\b)",
     re.IGNORECASE,
 )
-# 1.250.000 is none.
-_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
 # Chinese and Japanese have no space between a word of theirs and one of another script.
 _CHAR = rf"[^\W{UNSPACED}]"
@@ -322,7 +320,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
         amount = before.rstrip().endswith(_MEASURES) or after.lstrip().startswith(_MEASURES)
         return f"{number[1]}.{part}" if amount else number[0]
 
-    units = _UNIT.findall(_VERSION.sub("", ungrouped(answer)))
+    units = _UNIT.findall(ungrouped(answer))
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
     # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
@@ -339,8 +337,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
     lacking = [word for word in lacking if word not in met.union(unit.lower() for _, unit in units)]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
-    # A day may be written otherwise.
-    pieces = [one for one in _IN_ONE_PIECE.findall(answer) if not (_DATE.fullmatch(one) and _YEAR.search(one))]
+    pieces = _IN_ONE_PIECE.findall(answer)
     pieces += [one.strip(".:") for one in _QUALIFIED.findall(answer) if _UNDERSCORED.search(one)]
     lacking += [one for one in pieces if not any(map(_in_one_piece(re.escape(one)).search, texts))]
     lacking += [f"{number} {unit}" for number, unit in units if not _has_unit(number, unit, texts)]

@@ -364,6 +364,7 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
         # A word of it that stands elsewhere is none of its sources.
         ("May a trainee work remotely?", "No", ["A trainee may work remotely."]),
+        ("May a trainee work remotely?", "A trainee may not work remotely", ["A trainee may work remotely."]),
         # What is said beside a verdict, names, and numbers of their own tell more than other words.
         ("Is my room paid?", "No – up to 120 EUR is.", ["A hotel may cost 120 euros."]),
         ("Who lives in Bremen?", "Ann and Ben, with no canteen", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
@@ -374,7 +375,14 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
     texts = ("A hotel may cost 120 euros.", "Ann lives in Bremen.", "A trainee may work remotely.")
     reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
-    program, _ = own("Work is fun.", "There is no canteen.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
+    program, _ = own(
+        "Work is fun.",
+        "Is there no canteen? Yes, and not a bar.",
+        *texts,
+        "Ben lives in Bremen.",
+        reply=reply,
+        pick=False,
+    )
     assert [one["text"] for one in program(question).sources] == cited
 
 
@@ -388,9 +396,11 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
         ("When does the contract of Portline end?", "3 April 2027", ["signed"]),
         # A year may stand above a passage, and a number in another one of its file.
         ("When do the servers move?", "9 May 2026", ["mail"]),
-        ("What is paid for the tonnes?", "USD 5.90 for 640", ["supply", "supply"]),
+        ("What is paid for the tonnes?", "7 for 640", ["supply", "supply"]),
         # A count stands nowhere, though its number does.
         ("How many meals are there?", "28", ["meals"]),
+        ("How many meals does everybody get?", "28", ["meals", "leave"]),
+        ("How long may staff stay away from work on leave?", "about 28", ["leave"]),
         # What has most words of the question is read for a yes, and not only what has its name.
         ("Are we allowed to work from Spain?", "Yes", ["abroad", "transports"]),
         # A word of the question in the nearest is not enough where none speaks of it.
@@ -420,7 +430,7 @@ def test_sources_have_the_words_of_an_answer_together(own, question, answer, cit
         "transports": "Transports in Spain cost 0.26 EUR.",
     }
     files = [(name, text, f"{name}.md") for name, text in texts.items()]
-    files += [("goods", "The tonnes are 640.", "supply.md"), ("prices", "A kilogram is USD 5.90.", "supply.md")]
+    files += [("goods", "The tonnes are 640.", "supply.md"), ("prices", "A kilogram is USD 7.", "supply.md")]
     for name, text, file in files:
         place = Place(file, None, "", "2026-04-27" if name == "mail" else "")
         program.retriever.passages.append(Passage(name, "", text, place))
@@ -689,6 +699,8 @@ MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-
         *[("Schmitt is there 8–16 Uhr.", said, SCHMITT) for said in ("8 Uhr bis 16 Uhr", "8 Uhr")],
         ("Schmitt, with COVID-19, had 0.5 million members.", "500,000 members with COVID", SCHMITT),
         ("Schmitt signed on 5 March 2024.", "March 2024", SCHMITT),
+        ("Schmitt has 30 working days.", "30 days", SCHMITT),
+        ("Schmitt: the lease of 2023 ends in 2027.", "2027", "When does the lease of 2023 of Ms Schmitt end?"),
         ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00", SCHMITT),
         ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31", SCHMITT),
     ],
@@ -811,7 +823,7 @@ def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, d
     [
         ("When is the next board meeting?", "2026-12-10", "Board meeting: {}", "2026-01-10", False),
         ("When is the next board meeting?", "12 May 2026", "Board meeting: {}", "9 June 2026", False),
-        ("下次董事会会议是什么时候？", "2026年12月10日", "董事会会议：{}", "2025年12月10日", False),
+        ("下次董事会会议是什么时候？", "12月10日", "董事会会议：{}", "1月10日", False),
         ("When is the next audit?", "2026-12-10", "The next audit is on {}.", "2026-12-12", True),
         ("What is next year's club fee?", "20", "On 2027-01-01 the club fee is {}.", "25", True),
         ("When does the current office lease end?", "2027-05-31", "The office lease ends {}.", "2028-05-31", True),
@@ -821,6 +833,12 @@ def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, d
 def test_days_of_several_meetings_are_no_contradiction_and_other_values_are(asked, answer, text, other, contested):
     passages = unjudged([Hit(Passage(one, "", text.format(one)), 1.0) for one in (answer, other)])
     assert bool(contradicting(asked, passages, answer)) is contested
+
+
+def test_what_was_before_does_not_contradict_what_is_newer():
+    fees = ((120, "2021"), (150, "2024"))
+    hits = [Hit(Passage(day, "", f"The club fee is {fee} euros.", Place(date=day)), 1.0) for fee, day in fees]
+    assert contradicting("What was the previous club fee?", unjudged(hits), "120") == []
 
 
 @pytest.mark.parametrize(
