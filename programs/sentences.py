@@ -86,7 +86,7 @@ _NO_PART = re.compile(r"(?<=\d)[.,:]0+(?![\d.,:])")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 _OF_BEFORE = re.compile(
     r"\b(?:(?<!how )old(?:er)?|previous(?:ly)?|former(?:ly)?|earlier|original(?:ly)?|initial(?:ly)?|used to|chang\w+"
-    r"|differ\w*|früher\w*|bisher\w*|alte[nrs]?|vorherig\w+|ursprünglich\w*|geändert\w*|änderung\w*|unterschied\w*"
+    r"|differ\w*|früher\w*|bisher\w*|(?-i:alte[nrs]?)|vorherig\w+|ursprünglich\w*|geändert\w*|änderung\w*|unterschied\w*"
     r"|ancien\w*|précédent\w*|avant|différen\w+|anterior\w*|antigu\w+|antes|cambi\w+|diferen\w+)\b"
     r"|以前|之前|原来|原來|变化|變化|变更|變更",
     re.IGNORECASE,

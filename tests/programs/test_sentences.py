@@ -106,6 +106,8 @@ def test_the_newer_counts_and_the_older_is_named(asked_of, language, asked, told
     [
         ("What is the fee of the harbour?", "new"),
         ("How old is the fee of the harbour?", "new"),
+        ("Welches Alter: what is the fee of the harbour?", "new"),
+        ("Nach der alten Regel: what is the fee of the harbour?", "old new"),
         ("What was the previous fee of the harbour?", "old new"),
         ("How did the fee of the harbour change?", "old new"),
         ("What is the difference between the harbour fee of 2021 and of 2024?", "old new"),
