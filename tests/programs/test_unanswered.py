@@ -369,7 +369,7 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         ("Is my room paid?", "No – up to 120 EUR is.", ["A hotel may cost 120 euros."]),
         ("Who lives in Bremen?", "Ann and Ben, with no canteen", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
         # A capital at its beginning makes no name, so that other words count as well.
-        ("Who?", "Cost euros, work remotely", ["A hotel may cost 120 euros.", "A trainee may work remotely."]),
+        ("Who?", "Cost remotely", ["A hotel may cost 120 euros.", "A trainee may work remotely."]),
     ],
 )
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
@@ -693,7 +693,10 @@ MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-
         ("Schmitt, revenue of 2023: 212 million.", "The revenue of 2023 was 212 million.", SCHMITT),
         ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent", SCHMITT),
         ("Schmitt pays EUR 450,000.", "€450k", SCHMITT),
-        *[("Schmitt is there from 10:00 to 15:00.", said, SCHMITT) for said in ("10am–3pm", "10h00 - 15h00", "10 am")],
+        *[
+            ("Schmitt is there from 10:00 to 15:00.", said, SCHMITT)
+            for said in ("10am–3pm", "10h00 - 15h00", "10 am", "from 10 to 15")
+        ],
         ("Schmitt is there from 8 bis 16 Uhr.", "4 p.m.", SCHMITT),
         ("Schmitt is there 10am-3pm, or 08:30-9:00.", "10 am to 3 pm, 8:30", SCHMITT),
         *[("Schmitt is there 8–16 Uhr.", said, SCHMITT) for said in ("8 Uhr bis 16 Uhr", "8 Uhr")],
