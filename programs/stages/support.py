@@ -79,10 +79,9 @@ _APART = rf"(?<!{_CHAR})(?<!-)"
 # A number with all that makes another one of it: HH-2023-0417, 2024-05-31, 5月31日, -€5, 12.5, 10:30, v2.10.3 and 1/2.
 _NUMBER = re.compile(
     rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})[-‐‑–]\d(?:[-‐‑–]|{_CHAR})*|(?:\d{{4}}年)?\d\d?月(?:\d\d?日)?"
-    rf"|(?:(?<![\w.,)%€$£-])[-\N{{MINUS SIGN}}][€$£]?|(?<!{_CHAR})[vV]?(?<!\d[.,:/]))\d+(?:[.,:/]\d+)*"
+    rf"|(?:(?<![\w.,)%€$£-])[-\N{{MINUS SIGN}}][€$£]?|(?<!{_CHAR})[vV]?)\d+(?:[.,:/]\d+)*"
 )
 _PLAIN = str.maketrans("‐‑–\N{MINUS SIGN},", "----.", "€$£")
-_ZEROS = re.compile(r"(?:\.|(\.\d*?[1-9]))0+$")
 # Where a list begins, or code; and what is shortened, so that its stop ends no sentence.
 _LISTED = re.compile(r"^\s*(?:[-*•|]|\d+[.)]|```)", re.MULTILINE)
 _SHORTENED = re.compile(r"\b(?:approx|ca|min|max|incl|excl|resp|bzw|env|aprox)\.$", re.IGNORECASE)
@@ -267,7 +266,7 @@ def other_numbers_left_out(answer: str, text: str) -> str:
 
 
 def _plain_number(number: str) -> str:
-    return _ZEROS.sub(r"\1", number.lower().translate(_PLAIN).lstrip("0v"))
+    return re.sub(r"\.0+$", "", number.lower().translate(_PLAIN).lstrip("0v"))
 
 
 def _counted(text: str) -> list[tuple[str, str]]:
