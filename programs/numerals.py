@@ -22,14 +22,16 @@ _RUN = rf"(?:(?<!\d){_DIGITS}\s?(?={_POWER}))?{_NUMERAL}(?:{_NUMERAL}|(?<={_POWE
 _NUMBER = re.compile(rf"(百分之)?({_RUN}|(?<=百分之){_DIGITS})")
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?年\s?(\d\d?)\s?月\s?(\d\d?)\s?[日号號]")
 _LONGEST = 40
-_MILLIONS = re.compile(r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?\s?(?:mio|mln|mil+i?[oó]n\w{0,2})\b", re.IGNORECASE)
-_THOUSANDS = re.compile(
-    r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?!\w|-[^\W\d])", re.IGNORECASE
+# The millions and, without a third group, the thousands.
+_ROUND = re.compile(
+    r"(?<![\d.,])(\d{1,3})(?:[.,](\d\d?))?"
+    r"(?:\s?(mio|mln|mil+i?[oó]n\w{0,2})\b|(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?!\w|-[^\W\d]))",
+    re.IGNORECASE,
 )
-# 3 p.m., 15h00 and 15 Uhr.
+# 3 p.m., 15h00, 15 Uhr, and the 8 of 8–15 Uhr.
 _OCLOCK = re.compile(
     r"(?<![\d:.,])(?:(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))?\s?([ap])(?:m\b|\.\s?m\b\.?)"
-    r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?\s?Uhr)\b)",
+    r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?(?:\s?Uhr|(?=\s?(?:[-–]|bis|und)\s?\d\d?(?:[:.]\d\d)?\s?Uhr)))\b)",
     re.IGNORECASE,
 )
 _AM = re.compile(r"\bam\b")
@@ -55,12 +57,13 @@ _LANGUAGES = (
     ),
     (
         "uno dos tres cuatro cinco seis siete ocho nueve".split(),
-        "diez once doce trece catorce quince".split(),
+        "diez once doce trece catorce quince dieciséis diecisiete dieciocho diecinueve veinte veintiuno veintidós "
+        "veintitrés veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve".split(),
         "veinte treinta cuarenta".split(),
         "{ten} y {one}",
     ),
 )
-_IN_A_WORD: dict[str, int] = {}
+_IN_A_WORD = {"zero": 0}
 for _ones, _teens, _tens, _together in _LANGUAGES:
     _IN_A_WORD |= {word: number for number, word in enumerate(_ones + _teens, 1)}
     for _number, _ten in enumerate(_tens, 2):
@@ -90,10 +93,7 @@ _IN_WORDS = re.compile(
 def in_digits(text: str) -> str:
     """A text with its numbers in plain digits and its days as 2021-04-12; a word that holds a numeral changes, too."""
     text = _hours_in_digits(_words_in_digits(dates_in_iso(usual_width(text))))
-    text = _MILLIONS.sub(lambda one: one[1] + (one[2] or "").ljust(6, "0"), text)
-    text = _THOUSANDS.sub(lambda one: one[1] + (one[2] or "").ljust(3, "0"), text)
-    if text.isascii():
-        return text
+    text = _ROUND.sub(lambda one: str(int(one[1] + (one[2] or "").ljust(6 if one[3] else 3, "0"))), text)
     return _DAY.sub(lambda day: f" {day[1]}-{day[2]:0>2}-{day[3]:0>2} ", _NUMBER.sub(_in_digits, text))
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import dspy
 
-from keqa.metrics.accuracy import in_one_piece
 from keqa.metrics.answers import is_abstention, same_answer, tokens, verdict_in
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
@@ -178,15 +177,14 @@ def carrying(answer: str, quiz: str, passages: Sequence[Passage], cited: Sequenc
 def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] | None:
     """The positions of the passages that between them have what an answer says beyond its quiz, where none has all.
 
-    Its names and numbers tell, and then its other words. Where that is nothing, as of a mere yes or no, those about the
-    quiz and those with most of its words, and the latter where what they have may be chance; None where it is unknown.
+    Those that bring most of it come first; one more word may be chance. Where that is nothing, as of a mere yes or no,
+    those about the quiz and those with most of its words, and the latter alone where what they have may be chance; None
+    where it is unknown.
     """
     about = [place for place, one in enumerate(passages) if spoken_in([one], quiz)]
     # In one writing, so that words of one passage are those of another.
-    answer, *texts = map(in_digits, (answer, *(other_numbers_left_out(answer, _whole_text(one)) for one in passages)))
-    for day in _DAY.findall(answer):
-        # One that stands nowhere was worked out: the year of another one has nothing to do with it.
-        answer = answer if any(day in text for text in texts) else answer.replace(day, " ")
+    answer, *texts = map(in_digits, (answer, *map(_whole_text, passages)))
+    texts = [other_numbers_left_out(answer, text) for text in texts]
     left = {*words_lacking(answer, [in_digits(quiz)])}.difference(words_lacking(answer, texts), NEGATIONS)
     left = {word for word in left if not verdict_in(word)}
     asked = content_words(quiz)
@@ -199,15 +197,10 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
     names = capitals.intersection(word for name in names_of(f": {answer}") for word in name)
     first = {word for word in left if word in names or any(map(str.isdigit, word))} or left
     lacking = [left.intersection(words_lacking(answer, [text])) for text in texts]
-    apart = [not in_one_piece(tokens(answer), tokens(text)) for text in texts]
     least = len(asked) / 2 if len(tokens(answer)) == 1 else 1
     found = list[int]()
     while left:
-        wanted = left & first or left
-        ranks = [
-            (len(wanted & lacks), place not in about, -shared[place], len(left & lacks), apart[place])
-            for place, lacks in enumerate(lacking)
-        ]
+        ranks = [(len(left & lacks), -shared[place]) for place, lacks in enumerate(lacking)]
         best = ranks.index(min(ranks))
         brought, files = left - lacking[best], {passages[place].place.file for place in found}
         # Any passage may have one word more that is no name, and those of other files a number.
@@ -216,8 +209,8 @@ def speaking(answer: str, quiz: str, passages: Sequence[Passage]) -> list[int] |
         elif found:
             chance = not shared[best] and passages[best].place.file not in files
         else:
-            chance = best not in about and shared[best] < least
-        if wanted <= lacking[best] or (chance and len(brought) == 1):
+            chance = shared[best] < least
+        if left <= lacking[best] or (chance and len(brought) == 1):
             break
         found.append(best)
         left &= lacking[best]

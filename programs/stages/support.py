@@ -13,7 +13,6 @@ from keqa.programs.calls.session import note
 from keqa.programs.citations import without_pointers
 from keqa.programs.numerals import in_digits
 from keqa.programs.sentences import (
-    AS_DIGITS,
     asking,
     asks_what,
     content_words,
@@ -52,9 +51,7 @@ _UNITS = dict(
     "g=grams? kg=kilo(?:gram)?s? mg=milligrams? l=lit(?:er|re)s? v=volts? w=watts? "
     "kb=kilobytes? mb=megabytes? gb=gigabytes? tb=terabytes?".split()
 )
-# 10:00 a.m. and 10AM are 10 am, and whom one calls Ms. is no other.
-_NOON = re.compile(r"(?<=\d)(?::00)?\s?([ap])(?:m\b|\.\s?m\b\.?)", re.IGNORECASE)
-_HALVES = ("am", "pm")
+# Whom one calls Ms. is no other.
 _HE, _SHE = r"\b(?:Mr\b\.?|Herrn?\b|Monsieur\b|Señor\b)", r"\b(?:Mrs\b\.?|Ms\b\.?|Frau\b|Madame\b|Señora\b)"
 # In small letters, and before no name, they are other words: 500 ms.
 _CAPITAL = r"(?=\s+[A-ZÀ-Þ])"
@@ -67,9 +64,6 @@ _CALLED = [
 _COUNT = re.compile(r"\d{1,2}")
 # Of a place that stands above a passage.
 _NUMBERED = re.compile(r"\b(?:row|page|slide) \d+")
-_TIME = re.compile(r"(?<![\d:])0?(\d\d?)\s?:\s?([0-5]\d)(?!\d)")
-_MONTH = re.compile(r"^\d{4}\[-‐‑–\]\d\d$")
-_TO_THE_MINUTE = re.compile(r"(?<![\d:])\d\d?:(?!00)[0-5]\d(?![\d:])")
 _VERSION = re.compile(r"\b[vV](?=\d)")
 _MEASURES = ("EUR", "USD", "GBP", "CHF", "percent", *"¥￥元円")
 # In their other writings; what is left of them stands apart.
@@ -78,16 +72,16 @@ _MEASURED = re.compile(
     r"|(?P<percent>%|\bper cent\b|\bprozent\b|\bpour ?cent\b)",
     re.IGNORECASE,
 )
-# 1.250.000 is none.
-_DATE = re.compile(r"(?<!\d)(?:\d{4}([./-])\d\d?\1\d\d?|\d\d?([./-])\d\d?\2(?:\d\d){1,2}|\d{4}年\d\d?月\d\d?日)(?!\d)")
 _YEAR = re.compile(r"\d{4}")
 # Chinese and Japanese have no space between a word of theirs and one of another script.
 _CHAR = rf"[^\W{UNSPACED}]"
 _APART = rf"(?<!{_CHAR})(?<!-)"
-_DAY = re.compile(rf"{_APART}\d{{4}}-\d\d?-\d\d?(?!-|{_CHAR})")
-_NEGATIVE = re.compile(r"(?<![\w.,)%€$£-])[-\N{MINUS SIGN}][€$£]?\d[\d.,]*")
-# HH-2023-0417 and 2024-118.
-_IDENTIFIER = re.compile(rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})-\d(?:-|{_CHAR})*")
+# A number with all that makes another one of it: HH-2023-0417, 2024-05-31, 5月31日, -€5, 12.5, 10:30, v2.10.3 and 1/2.
+_NUMBER = re.compile(
+    rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})[-‐‑–]\d(?:[-‐‑–]|{_CHAR})*|(?:\d{{4}}年)?\d\d?月(?:\d\d?日)?"
+    rf"|(?:(?<![\w.,)%€$£-])[-\N{{MINUS SIGN}}][€$£]?|(?<!{_CHAR})[vV]?)\d+(?:[.,:/]\d+)*"
+)
+_PLAIN = str.maketrans("‐‑–\N{MINUS SIGN},", "----.", "€$£")
 # Where a list begins, or code; and what is shortened, so that its stop ends no sentence.
 _LISTED = re.compile(r"^\s*(?:[-*•|]|\d+[.)]|```)", re.MULTILINE)
 _SHORTENED = re.compile(r"\b(?:approx|ca|min|max|incl|excl|resp|bzw|env|aprox)\.$", re.IGNORECASE)
@@ -200,45 +194,27 @@ def _doubt(question: str, answer: str, passages: Sequence[str], named: bool) -> 
     """Why passages that have the words of an answer may say something else; empty where they hardly do."""
     if another := _about_another(question, answer, passages, named):
         return another
-    # A day in April is no four of anything.
-    without_days = [_DATE.sub(lambda date: " ".join(_YEAR.findall(date[0])), text) for text in passages]
-    if len(re.findall(r"\d+", answer)) < 2 and words_lacking(answer, without_days):
-        return "the passages have its words as parts of a date"
-    written = list(dict.fromkeys([*passages, *map(in_digits, passages)]))
-    if words_lacking(answer, [other_numbers_left_out(answer, text) for text in written]):
+    stated, written = in_digits(answer), list(dict.fromkeys([*passages, *map(in_digits, passages)]))
+    if _lacking(stated, [other_numbers_left_out(stated, text) for text in written]):
         return "the passages have its words as parts of other numbers"
-    stated, *texts = map(_spelled, (in_digits(answer), *written))
-    # Of hyphens and dashes, programs write one or another, and a month is that of a day, too.
-    pieces = [one.replace("-", "[-‐‑–]") for one in (*_DAY.findall(stated), *_IDENTIFIER.findall(stated))]
-    pieces = [_MONTH.sub(r"\g<0>(?:-\\d\\d)?", one) for one in pieces]
-    if not all(any(map(_in_one_piece(one).search, texts)) for one in pieces):
-        return "the passages have its words apart"
-    there = set(words_of(" ".join(texts)))
-    names = (name for one in stripped_sentences(stated) for name in names_of(f": {one}"))
+    there = {word for text in written for word in words_of(_spelled(text))}
+    names = (name for one in stripped_sentences(_spelled(stated)) for name in names_of(f": {one}"))
     for word in (word for name in names for word in name if word.isalpha()):
         if not is_named(word, there):
             return f"the passages have a word like “{word}”"
-    figures = [*map(_in_figures, written)]
-    # In one of its writings all has to be there: the 1.5 of a billion and another million are no 1500000.
-    counted = {one: _counted(_in_figures(one)) for one in (answer, in_digits(answer))}
-    times = _TIME.findall("\n".join(texts))
-    if not any(
-        all(_has_beside(number, word, figures) for number, word in pairs)
-        and not _lacking(one, written)
-        and {*_TIME.findall(one)}.issubset(times)
-        for one, pairs in counted.items()
-    ):
+    figures = [ungrouped(_spelled(text)) for text in written]
+    if not all(_has_beside(number, word, figures) for number, word in _counted(ungrouped(_spelled(stated)))):
         return "the passages have its number and its words apart"
-    return _said_otherwise(question, answer, passages)
-
-
-def _said_otherwise(question: str, answer: str, passages: Sequence[str]) -> str:
-    """Why passages that have an answer may say it of something else, or say that it is not so."""
-    texts = [other_numbers_left_out(answer, _NUMBERED.sub(" ", text)) for text in passages]
-    having = [text for text in texts if not words_lacking(answer, [text])]
-    if _COUNT.fullmatch(in_digits(answer).strip(" .")) and not spoken_of(question, having):
+    texts = [_NUMBERED.sub(" ", text) for text in written]
+    having = [text for text in texts if not _lacking(stated, [other_numbers_left_out(stated, text)])]
+    if _COUNT.fullmatch(stated.strip(" .")) and not spoken_of(question, having):
         # What was counted stands somewhere, as any small number does.
         return "the passages that have its number do not speak of what is asked"
+    return _not_so(question, answer, passages)
+
+
+def _not_so(question: str, answer: str, passages: Sequence[str]) -> str:
+    """Why passages that have an answer may say that it is not so."""
     asked = words_of(question)
     if any(map(str.isdigit, answer)) and not any(stands_in(word, asked) for word in _words(answer)):
         # "Not more than 120 euros" has the value.
@@ -276,40 +252,42 @@ def _of_another_year(question: str, answer: str) -> bool:
 
 
 def other_numbers_left_out(answer: str, text: str) -> str:
-    """A text without numbers below zero, without 10:30, and without all that has decimals, where an answer has none."""
-    text = text if _NEGATIVE.search(answer) else _NEGATIVE.sub(" ", ungrouped(text))
-    text = text if _TO_THE_MINUTE.search(answer) else _TO_THE_MINUTE.sub(" ", text)
-    if _DECIMAL.search(ungrouped(answer)):
-        return text
-    return _DECIMAL.sub(lambda one: " " if one[2].strip("0") else one[1], ungrouped(text))
+    """A text without the numbers that an answer has not: 12 is no part of 12.5, nor of a day, and a year is of both."""
+    stated = _NUMBER.findall(ungrouped(answer))
+    numbers = "|".join(re.escape(_plain_number(one)) for one in stated)
+    kept = re.compile(rf"(?:\d{{4}}年)?(?:{numbers})(?::00|-\d\d|\d\d?日)?")
+
+    def left(number: re.Match[str]) -> str:
+        if kept.fullmatch(_plain_number(number[0])):
+            return number[0]
+        return re.sub(r"\d+", lambda one: one[0] if one[0] in stated and _YEAR.fullmatch(one[0]) else " ", number[0])
+
+    return _NUMBER.sub(left, ungrouped(text))
+
+
+def _plain_number(number: str) -> str:
+    return re.sub(r"\.0+$", "", number.lower().translate(_PLAIN).lstrip("0v"))
 
 
 def _counted(text: str) -> list[tuple[str, str]]:
     """The numbers of a text, each with what it counts; in “2023 was” a year counts nothing."""
-    content = {*content_words(text), *_HALVES}
+    content = content_words(text)
     pairs = _COUNTED.findall(text)
     return [(number, word) for number, word in pairs if not _YEAR.fullmatch(number) or word.casefold() in content]
 
 
 def _has_beside(number: str, word: str, texts: Sequence[str]) -> bool:
-    """Whether a number stands before or behind a form of a word, with a word between them at most; an hour before."""
+    """Whether a number stands before or behind a form of a word, with a word between them at most."""
     counted = rf"(?<!\d){re.sub('[.,]', '[.,]', number)}(?:[.,]00?)?(?!\d)"
-    if word.casefold() in _HALVES:
-        hour = re.compile(rf"{counted}\s?{word}\b", re.IGNORECASE)
-        return any(map(hour.search, texts))
     own = rf"\b{word[: max(2, len(word) - _ENDING)]}\w*"
     between = r"[^\w.;!?\n]+(?:\w+[^\w.;!?\n]+)?"
     pairs = re.compile(f"{counted}{between}{own}|{own}{between}{counted}", re.IGNORECASE)
     return any(map(pairs.search, texts))
 
 
-def _in_figures(text: str) -> str:
-    return re.sub(r"[^\W\d_]+", lambda word: AS_DIGITS.get(word[0].lower(), word[0]), ungrouped(_spelled(text)))
-
-
 def _spelled(text: str) -> str:
     text = _SHORT_NOT.sub(" not", text).replace("\N{MINUS SIGN}", "-")
-    text = _ADDRESSED.sub(" ", _NOON.sub(r" \1m", text))
+    text = _ADDRESSED.sub(" ", text)
     text = _MEASURED.sub(lambda one: f" {one.lastgroup} ", text)
     return _UNIT.sub(r"\1 \2", _VERSION.sub("", text))
 
@@ -341,7 +319,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
         amount = before.rstrip().endswith(_MEASURES) or after.lstrip().startswith(_MEASURES)
         return f"{number[1]}.{part}" if amount else number[0]
 
-    units = _UNIT.findall(_VERSION.sub("", ungrouped(answer)))
+    units = _UNIT.findall(ungrouped(answer))
     answer = _DECIMAL.sub(fewer_zeros, ungrouped(_spelled(answer)))
     there = {_plain(word) for text in texts for word in words_of(f"{text} {ungrouped(text)}")}
     # What is counted may be a word of one character, such as the 天 of 15天, which stands in pairs there.
@@ -358,8 +336,7 @@ def _lacking(answer: str, passages: Sequence[str]) -> list[str]:
     met = {joint for before, joint, behind in joints_of(answer) if before not in lacking and behind not in lacking}
     lacking = [word for word in lacking if word not in met.union(unit.lower() for _, unit in units)]
     lacking += [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in texts)]
-    # A day may be written otherwise.
-    pieces = [one for one in _IN_ONE_PIECE.findall(answer) if not (_DATE.fullmatch(one) and _YEAR.search(one))]
+    pieces = _IN_ONE_PIECE.findall(answer)
     pieces += [one.strip(".:") for one in _QUALIFIED.findall(answer) if _UNDERSCORED.search(one)]
     lacking += [one for one in pieces if not any(map(_in_one_piece(re.escape(one)).search, texts))]
     lacking += [f"{number} {unit}" for number, unit in units if not _has_unit(number, unit, texts)]
@@ -382,7 +359,7 @@ def _in_one_piece(pattern: str) -> re.Pattern[str]:
 
 
 def _plain(word: str) -> str:
-    return AS_DIGITS.get(word, word.lstrip("0") or "0" if word.isdigit() else word)
+    return word.lstrip("0") or "0" if word.isdigit() else word
 
 
 def _words(answer: str) -> list[str]:

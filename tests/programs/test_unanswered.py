@@ -364,17 +364,25 @@ def test_a_question_that_is_answered_as_a_whole_is_answered(own):
         ("May a trainee work remotely?", "Yes", ["A trainee may work remotely."]),
         # A word of it that stands elsewhere is none of its sources.
         ("May a trainee work remotely?", "No", ["A trainee may work remotely."]),
+        ("May a trainee work remotely?", "A trainee may not work remotely", ["A trainee may work remotely."]),
         # What is said beside a verdict, names, and numbers of their own tell more than other words.
         ("Is my room paid?", "No – up to 120 EUR is.", ["A hotel may cost 120 euros."]),
         ("Who lives in Bremen?", "Ann and Ben, with no canteen", ["Ann lives in Bremen.", "Ben lives in Bremen."]),
         # A capital at its beginning makes no name, so that other words count as well.
-        ("Who?", "Cost euros, work remotely", ["A hotel may cost 120 euros.", "A trainee may work remotely."]),
+        ("Who?", "Cost remotely", ["A hotel may cost 120 euros.", "A trainee may work remotely."]),
     ],
 )
 def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer, cited):
     texts = ("A hotel may cost 120 euros.", "Ann lives in Bremen.", "A trainee may work remotely.")
     reply = replies(answers={question: answer}, JudgeSupport={"support": "fully"})
-    program, _ = own("Work is fun.", "There is no canteen.", *texts, "Ben lives in Bremen.", reply=reply, pick=False)
+    program, _ = own(
+        "Work is fun.",
+        "Is there no canteen? Yes, and not a bar.",
+        *texts,
+        "Ben lives in Bremen.",
+        reply=reply,
+        pick=False,
+    )
     assert [one["text"] for one in program(question).sources] == cited
 
 
@@ -388,9 +396,11 @@ def test_sources_are_the_passages_that_speak_of_an_answer(own, question, answer,
         ("When does the contract of Portline end?", "3 April 2027", ["signed"]),
         # A year may stand above a passage, and a number in another one of its file.
         ("When do the servers move?", "9 May 2026", ["mail"]),
-        ("What is paid for the tonnes?", "USD 5.90 for 640", ["supply", "supply"]),
+        ("What is paid for the tonnes?", "7 for 640", ["supply", "supply"]),
         # A count stands nowhere, though its number does.
         ("How many meals are there?", "28", ["meals"]),
+        ("How many meals does everybody get?", "28", ["meals", "leave"]),
+        ("How long may staff stay away from work on leave?", "about 28", ["leave"]),
         # What has most words of the question is read for a yes, and not only what has its name.
         ("Are we allowed to work from Spain?", "Yes", ["abroad", "transports"]),
         # A word of the question in the nearest is not enough where none speaks of it.
@@ -420,7 +430,7 @@ def test_sources_have_the_words_of_an_answer_together(own, question, answer, cit
         "transports": "Transports in Spain cost 0.26 EUR.",
     }
     files = [(name, text, f"{name}.md") for name, text in texts.items()]
-    files += [("goods", "The tonnes are 640.", "supply.md"), ("prices", "A kilogram is USD 5.90.", "supply.md")]
+    files += [("goods", "The tonnes are 640.", "supply.md"), ("prices", "A kilogram is USD 7.", "supply.md")]
     for name, text, file in files:
         place = Place(file, None, "", "2026-04-27" if name == "mail" else "")
         program.retriever.passages.append(Passage(name, "", text, place))
@@ -610,33 +620,32 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("食堂供应什么？", "食堂不供应晚餐。", "晚餐", "the passages have its words, and a “not”"),
         ("能不能带宠物？", "不可以带宠物。", "可以带宠物", "the passages have its words, and a “not”"),
         ("能不能带宠物？", "不可以带宠物。", "不可以。", "its words prove nothing"),
-        ("有几家工厂？", "工厂于2021年4月12日建成。", "4", "the passages have its words as parts of a date"),
-        ("How many mills are there?", "The mills: 2021-04-12.", "4", "the passages have its words as parts of a date"),
+        ("有几家工厂？", "工厂于2021年4月12日建成。", "4", "as parts of other numbers"),
+        ("How many mills are there?", "The mills: 2021-04-12.", "4", "as parts of other numbers"),
         ("How long does it wait?", "It waits 5 minutes 30 seconds.", "5 seconds", "the passages have its number and"),
         ("What is paid?", "Annex 3, and 12.5 percent are paid.", "12 percent", "the passages have its words as parts"),
-        ("What is paid?", "$1.5 billion for 2 million.", "1.5 million", "the passages have its number and its words"),
+        ("What is paid?", "$1.5 billion for 2 million.", "1.5 million", "as parts of other numbers"),
         ("Revenue of 2023?", "2024 less than the 212 of 2023.", "In 2024 it was 212.", "and speak of nobody"),
         ("Who leads?", "Frau Mohn leads.", "Herr Mohn", "the passages have its words, and speak of a man"),
         ("谁负责?", "张伟女士负责。", "张伟先生", "the passages have its words, and speak of a man"),
-        ("When does it open?", "It opens at 10:30 am.", "10:00 a.m.", "the passages have its words as parts of other"),
-        ("When is it open?", "From 10 am to 3 pm.", "10 a.m. to 3 a.m.", "the passages have its number and its words"),
-        ("Whom does one call?", "Call 4250.", "4250 am", "the passages have its number and its words"),
-        ("When does it open?", "From 11:00 to 18:00, on day 10. I am sure.", "10 am", "its number and its words apart"),
+        ("When does it open?", "It opens at 10:30 am.", "10:00 a.m.", "the passages lack “00”"),
+        ("When is it open?", "From 10 am to 3 pm.", "10 am to 3 am", "as parts of other numbers"),
+        ("When is it open?", "From 10 am to 3 pm on three days.", "3 am to 3 pm", "as parts of other numbers"),
+        ("When does it open?", "From 11:00 to 18:00, on day 10. I am sure.", "10 am", "as parts of other numbers"),
         ("How many?", "20 women and two men.", "20 men", "the passages have its number and its words apart"),
         ("What was gained?", "North -210, South 40.", "210", "the passages have its words as parts of other numbers"),
         ("What was gained?", "North -€210, South 40.", "210", "the passages have its words as parts of other numbers"),
-        ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "the passages have its words apart"),
-        (
-            "When does it end?",
-            "Signed in April 2024, it ends in 2027.",
-            "April 2027",
-            "the passages have its words apart",
-        ),
+        ("When does it end?", "1 May 2024 to 31 July 2026.", "31 July 2024", "as parts of other numbers"),
+        ("When does it end?", "Signed in April 2024, it ends in 2027.", "April 2027", "as parts of other numbers"),
+        ("Which section?", "Section 3.2.1, of 3 parts: 2.", "Section 3.2", "as parts of other numbers"),
+        ("Which version?", "It runs v3.2.1.", "3.2", "as parts of other numbers"),
+        ("What is the ratio?", "From 1 to 3.", "1:3", "as parts of other numbers"),
+        ("How many?", "Twenty women and two men.", "Twenty men", "the passages have its number and its words apart"),
         ("How many coffees are on the price list?", "Open from 8 to 16.", "Eight", "do not speak of what is asked"),
         ("Since when is he there?", "Start: 2019-11-01", "Since November 2019", "the passages lack “since”"),
-        ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "the passages have its words apart"),
+        ("Which policy?", "HH-2023-0417 and HH-2022-0391", "HH-2022-0417", "as parts of other numbers"),
         ("Who leads it?", "It is led by Anna Schmidt.", "Anna Schmitt", "the passages have a word like “schmitt”"),
-        ("How many mills are there?", "The mills: 4/12/2021.", "Four", "as parts of a date"),
+        ("How many mills are there?", "The mills: 4/12/2021.", "Four", "as parts of other numbers"),
     ],
 )
 @pytest.mark.parametrize(("support", "given"), [("no", False), ("fully", True)])
@@ -685,11 +694,18 @@ MILLS = "The mills of Ms Schmitt were built on 12.04.2021, in the books 2021-04-
         ("Schmitt, revenue of 2023: 212 million.", "The revenue of 2023 was 212 million.", SCHMITT),
         ("Schmitt pays $1.5 million, at 12.00 %.", "$1,500,000 at 12 percent", SCHMITT),
         ("Schmitt pays EUR 450,000.", "€450k", SCHMITT),
-        *[("Schmitt is there from 10:00 to 15:00.", said, SCHMITT) for said in ("10am–3pm", "10h00 - 15h00", "10 am")],
+        *[
+            ("Schmitt is there from 10:00 to 15:00.", said, SCHMITT)
+            for said in ("10am–3pm", "10h00 - 15h00", "10 am", "from 10 to 15")
+        ],
         ("Schmitt is there from 8 bis 16 Uhr.", "4 p.m.", SCHMITT),
         ("Schmitt is there 10am-3pm, or 08:30-9:00.", "10 am to 3 pm, 8:30", SCHMITT),
-        ("Schmitt is there 8–16 Uhr.", "8 Uhr bis 16 Uhr", SCHMITT),
+        *[("Schmitt is there 8–16 Uhr.", said, SCHMITT) for said in ("8 Uhr bis 16 Uhr", "8 Uhr")],
+        ("Schmitt, with COVID-19, had 0.5 million members.", "500,000 members with COVID", SCHMITT),
         ("Schmitt signed on 5 March 2024.", "March 2024", SCHMITT),
+        ("Schmitt has 30 working days.", "30 days", SCHMITT),
+        ("Schmitt: the lease of 2023 ends in 2027.", "2027", "When does the lease of 2023 of Ms Schmitt end?"),
+        *[("Schmitt: 2024年5月31日", said, SCHMITT) for said in ("5月31日", "2024年5月")],
         ("Schmitt: 30-May-2024, 2024-05-31T10:00", "30-May-2024, 2024-05-31T10:00", SCHMITT),
         ("Schmitt 的保单号HH‑2023‑0417自2024年5月31日起生效。", "HH-2023-0417, 2024-05-31", SCHMITT),
     ],
@@ -812,7 +828,7 @@ def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, d
     [
         ("When is the next board meeting?", "2026-12-10", "Board meeting: {}", "2026-01-10", False),
         ("When is the next board meeting?", "12 May 2026", "Board meeting: {}", "9 June 2026", False),
-        ("下次董事会会议是什么时候？", "2026年12月10日", "董事会会议：{}", "2025年12月10日", False),
+        ("下次董事会会议是什么时候？", "12月10日", "董事会会议：{}", "1月10日", False),
         ("When is the next audit?", "2026-12-10", "The next audit is on {}.", "2026-12-12", True),
         ("What is next year's club fee?", "20", "On 2027-01-01 the club fee is {}.", "25", True),
         ("When does the current office lease end?", "2027-05-31", "The office lease ends {}.", "2028-05-31", True),
@@ -822,6 +838,12 @@ def test_what_depends_on_the_day_is_searched_with_its_months(own, monkeypatch, d
 def test_days_of_several_meetings_are_no_contradiction_and_other_values_are(asked, answer, text, other, contested):
     passages = unjudged([Hit(Passage(one, "", text.format(one)), 1.0) for one in (answer, other)])
     assert bool(contradicting(asked, passages, answer)) is contested
+
+
+def test_what_was_before_does_not_contradict_what_is_newer():
+    fees = ((120, "2021"), (150, "2024"))
+    hits = [Hit(Passage(day, "", f"The club fee is {fee} euros.", Place(date=day)), 1.0) for fee, day in fees]
+    assert contradicting("What was the previous club fee?", unjudged(hits), "120") == []
 
 
 @pytest.mark.parametrize(
