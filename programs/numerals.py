@@ -28,10 +28,10 @@ _ROUND = re.compile(
     r"(?:\s?(mio|mln|mil+i?[oó]n\w{0,2})\b|(?:k|\s?(?:tsd\.|thousand|tausend|mil))(?!\w|-[^\W\d]))",
     re.IGNORECASE,
 )
-# 3 p.m., 15h00, 15 Uhr, and the 8 of 8–15 Uhr.
+# 3 p.m., 15h00, 15 h 00, 15 Uhr, and the 8 of 8–15 Uhr.
 _OCLOCK = re.compile(
     r"(?<![\d:.,])(?:(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))?\s?([ap])(?:m\b|\.\s?m\b\.?)"
-    r"|([01]?\d|2[0-4])(?:h([0-5]\d)|(?:[:.]([0-5]\d))?(?:\s?Uhr|(?=\s?(?:[-–]|bis|und)\s?\d\d?(?:[:.]\d\d)?\s?Uhr)))\b)",
+    r"|([01]?\d|2[0-4])(?:\s?h\s?([0-5]\d)|(?:[:.]([0-5]\d))?(?:\s?Uhr|(?=\s?(?:[-–]|bis|und)\s?\d\d?(?:[:.]\d\d)?\s?Uhr)))\b)",
     re.IGNORECASE,
 )
 _AM = re.compile(r"\bam\b")

@@ -56,6 +56,7 @@ from keqa.programs.numerals import in_digits
         ("3/4/2024, May 2024, 1.250 million", "3/4/2024, 2024-05, 1.250 million"),
         ("€450k, 2.5 thousand, 450 mil, 30 Tsd., 2 tausend", "€450000, 2500, 450000, 30000, 2000"),
         ("3 p.m., 12am, 15h30, 8–16.30 Uhr, 6 Uhr, 72 h", "15:00, 0:00, 15:30, 8:00–16:30, 6:00, 72 h"),
+        ("de 9 h 30 à 12 h 05, 24 h sur 24, 3 h 30 min", "de 9:30 à 12:05, 24 h sur 24, 3:30 min"),
         ("1,250 thousand, 10k-20k", "1,250 thousand, 10000-20000"),
         ("Der Raum 10 am Flur ist für die Gäste.", "Der Raum 10 am Flur ist für die Gäste."),
         ("a 4K-screen, 300 K, 401(k)", "a 4K-screen, 300 K, 401(k)"),
