@@ -77,10 +77,14 @@ _YEAR = re.compile(r"\d{4}")
 _CHAR = rf"[^\W{UNSPACED}]"
 _APART = rf"(?<!{_CHAR})(?<!-)"
 # A number with all that makes another one of it: HH-2023-0417, 2024-05-31, 5月31日, -€5, 12.5, 10:30, v2.10.3 and 1/2.
+# In 20 EUR–30 EUR, the first EUR belongs to what is before it.
 _NUMBER = re.compile(
-    rf"{_APART}(?:[A-Za-z]{{1,5}}|\d{{4}})[-‐‑–]\d(?:[-‐‑–]|{_CHAR})*|(?:\d{{4}}年)?\d\d?月(?:\d\d?日)?"
+    rf"{_APART}(?:(?<!\d\s)[A-Za-z]{{1,5}}|\d{{4}})[-‐‑–]\d(?:[-‐‑–]|{_CHAR})*|(?:\d{{4}}年)?\d\d?月(?:\d\d?日)?"
     rf"|(?:(?<![\w.,)%€$£-])[-\N{{MINUS SIGN}}][€$£]?|(?<!{_CHAR})[vV]?)\d+(?:[.,:/]\d+)*"
 )
+# A part of a day or of 2,000–10,000, and none of an amount.
+_LONG = re.compile(r"\d{4,}")
+_AMOUNT = re.compile(r"[-\N{MINUS SIGN}]?[€$£]?\d+(?:[.,]\d+)?")
 _PLAIN = str.maketrans("‐‑–\N{MINUS SIGN},", "----.", "€$£")
 # Where a list begins, or code; and what is shortened, so that its stop ends no sentence.
 _LISTED = re.compile(r"^\s*(?:[-*•|]|\d+[.)]|```)", re.MULTILINE)
@@ -252,15 +256,16 @@ def _of_another_year(question: str, answer: str) -> bool:
 
 
 def other_numbers_left_out(answer: str, text: str) -> str:
-    """A text without the numbers that an answer has not: 12 is no part of 12.5, nor of a day, and a year is of both."""
+    """A text without the numbers that an answer has not: 12 is no part of 12.5, nor of a day, and a year is of that."""
     stated = _NUMBER.findall(ungrouped(answer))
     numbers = "|".join(re.escape(_plain_number(one)) for one in stated)
-    kept = re.compile(rf"(?:\d{{4}}年)?(?:{numbers})(?::00|-\d\d|\d\d?日)?")
+    kept = re.compile(rf"(?:\d{{4}}年)?(?:{numbers})(?::00|-\d\d|\d\d?日|(?:(?<=[./]\d)|(?<=[./]\d\d))[./]\d{{4}})?")
 
     def left(number: re.Match[str]) -> str:
         if kept.fullmatch(_plain_number(number[0])):
             return number[0]
-        return re.sub(r"\d+", lambda one: one[0] if one[0] in stated and _YEAR.fullmatch(one[0]) else " ", number[0])
+        parts = [] if _AMOUNT.fullmatch(number[0]) else [one for one in stated if _LONG.fullmatch(one)]
+        return re.sub(r"\d+", lambda one: one[0] if one[0] in parts else " ", number[0])
 
     return _NUMBER.sub(left, ungrouped(text))
 
