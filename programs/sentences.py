@@ -83,6 +83,7 @@ _NUMBER_WORDS = frozenset(
     "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 )
 _NO_PART = re.compile(r"(?<=\d)[.,:]0+(?![\d.,:])")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 _OF_BEFORE = re.compile(
     r"\b(?:(?<!how )old(?:er)?|previous(?:ly)?|former(?:ly)?|earlier|original(?:ly)?|initial(?:ly)?|used to|chang\w+"
@@ -366,7 +367,10 @@ def _plain(words: Sequence[str]) -> str:
 
 def _same_value(first: str, second: str) -> bool:
     """Whether two values are one: alike, one day in other forms, or one of them the initials of the other."""
-    if first == second or in_digits(first) == in_digits(second):
+    written = [in_digits(text).split() for text in (first, second)]
+    # Beside a day may stand what day of the week it is.
+    numbers = [[word for word in words if _numeric([word])] for words in written]
+    if written[0] == written[1] or (numbers[0] == numbers[1] and any(map(_DAY.fullmatch, numbers[0]))):
         return True
     for one, other in ((first, second), (second, first)):
         letters = one.replace(".", "")

@@ -367,6 +367,10 @@ def test_half_a_surrogate_pair_costs_no_other_word():
         ("U.N", "UN", True),
         ("5 March 2024", "2024-03-05", True),
         ("6 March 2024", "2024-03-05", False),
+        ("Tuesday 5 March 2024", "2024-03-05", True),
+        ("Dienstag dem 5 März 2024", "05.03.2024", True),
+        ("2024 年 3 月 5 日", "2024-03-05", True),
+        ("5 March 2024 8:00", "2024-03-05 9:00", False),
     ],
 )
 def test_one_value_in_two_forms_is_no_contradiction(first, second, same):
