@@ -258,13 +258,14 @@ def _of_another_year(question: str, answer: str) -> bool:
 def other_numbers_left_out(answer: str, text: str) -> str:
     """A text without the numbers that an answer has not: 12 is no part of 12.5, nor of a day, and a year is of that."""
     stated = _NUMBER.findall(ungrouped(answer))
+    long = {one for one in stated if _LONG.fullmatch(one)}
     numbers = "|".join(re.escape(_plain_number(one)) for one in stated)
     kept = re.compile(rf"(?:\d{{4}}年)?(?:{numbers})(?::00|-\d\d|\d\d?日|(?:(?<=[./]\d)|(?<=[./]\d\d))[./]\d{{4}})?")
 
     def left(number: re.Match[str]) -> str:
         if kept.fullmatch(_plain_number(number[0])):
             return number[0]
-        parts = [] if _AMOUNT.fullmatch(number[0]) else [one for one in stated if _LONG.fullmatch(one)]
+        parts = set() if _AMOUNT.fullmatch(number[0]) else long
         return re.sub(r"\d+", lambda one: one[0] if one[0] in parts else " ", number[0])
 
     return _NUMBER.sub(left, ungrouped(text))
