@@ -10,7 +10,7 @@ import platform
 import torch
 from torch import nn
 
-_SMALLEST = 2**18
+_SMALLEST = 2**20
 """Weights of a layer that is worth it: smaller ones stay in the processor's cache."""
 _MEASURED = ("x86_64", "amd64")
 

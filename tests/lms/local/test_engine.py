@@ -62,7 +62,7 @@ def test_greedy_texts_are_those_of_generate(tmp_path, kind, options):
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
 def test_a_model_with_packed_layers_computes_what_is_stored(tmp_path, kind):
-    folder = str(save_tiny_model(tmp_path, kind=kind, hidden_size=512, intermediate_size=1024))
+    folder = str(save_tiny_model(tmp_path, kind=kind, hidden_size=512, intermediate_size=2048))
     stored, engine = load_model(folder)[1], TransformersEngine(folder)
     packed = engine.decoder.model
     engine.close()
